@@ -24,13 +24,12 @@ namespace {
 
 constexpr std::array<std::string_view, wire::kAllocates> kFunctionNames = {
     "malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"};
-// What jemalloc, tcmalloc and mimalloc have beside them: their operator new and delete lead to none of those
-// above.
+// Further functions of jemalloc, tcmalloc and mimalloc: their operator new and delete call none of the above.
 constexpr std::array<std::string_view, 5> kLikeMalloc = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t",
                                                          "_ZnwmSt11align_val_tRKSt9nothrow_t",
                                                          "_ZnamSt11align_val_tRKSt9nothrow_t", "mallocx"};
-// To probe a return the kernel puts an address of its own in the caller's place, and no unwinder gets past
-// that: a std::bad_alloc that the program catches would end it. So these are never watched.
+// Never traced: a return probe replaces the return address on the stack, and no unwinder gets past that: a
+// std::bad_alloc that the program catches would terminate it.
 constexpr std::array<std::string_view, 4> kThrowing = {"_Znwm", "_Znam", "_ZnwmSt11align_val_t",
                                                        "_ZnamSt11align_val_t"};
 constexpr std::array<std::string_view, 17> kLikeFree = {"_ZdlPv",
@@ -54,24 +53,24 @@ constexpr std::string_view kLikeRealloc = "rallocx", kOfLibc = "_int_malloc";
 static_assert(kLikeMalloc.size() + kLikeFree.size() + 1 <= OtherFunctions{}.size());
 constexpr std::uint32_t kMaxSymbols = 2'000'000;
 
-// The kernel reads the file's pages for a breakpoint.
+// Setting a breakpoint makes the kernel read the file's pages.
 bool answers(int fd) {
   struct statfs about {};
   return fstatfs(fd, &about) == 0 && reads_by_itself(static_cast<std::uint64_t>(about.f_type));
 }
 
-// That its breakpoint reads, as wire::Allocates counts the functions; free() comes last.
+// Registers that each breakpoint reads, in the order of wire::Allocates; free() comes last.
 constexpr std::array<unsigned, wire::kAllocatorFunctions> kArguments = {
     kRdi, kRdi | kRsi, kRdi | kRsi, kRdi | kRdx, kRsi, kRsi, kRdi};
 
-using FunctionSizes = std::map<std::uint64_t, std::uint64_t>;  // by place in the file
+using FunctionSizes = std::map<std::uint64_t, std::uint64_t>;  // by offset in the file
 
-// Who sets a breakpoint would wait for a page that is not in memory; this process may. Below an overlay, and
-// behind a disk, there may be anything.
+// Setting a breakpoint on a page that is not in memory would block the tracer; this process may block. Below
+// an overlay, and behind a disk, there may be anything.
 bool bring_in_code(FoundAllocator& found, const FunctionSizes& sizes) {
   auto move = [&](std::uint64_t& entry, std::size_t function) {
     if (entry == 0 || function >= kArguments.size()) return true;
-    std::array<std::uint8_t, 512> code{};  // with the page that the last instruction goes on in
+    std::array<std::uint8_t, 512> code{};  // including the page in which the last instruction ends
     ssize_t got = pread(found.file.fd.get(), code.data(), code.size(), static_cast<off_t>(entry));
     if (got <= 0) return false;
     auto size = sizes.find(entry);
@@ -89,7 +88,7 @@ bool bring_in_code(FoundAllocator& found, const FunctionSizes& sizes) {
                      [&](OtherFunction& other) { return move(other.place, other.function); });
 }
 
-// As wire::Allocates counts them; nullopt: none of these.
+// Index as in wire::Allocates; nullopt: none of these.
 std::optional<std::size_t> like_which(std::string_view name) {
   if (std::find(kLikeMalloc.begin(), kLikeMalloc.end(), name) != kLikeMalloc.end())
     return static_cast<std::size_t>(wire::Allocates::malloc);
@@ -99,8 +98,8 @@ std::optional<std::size_t> like_which(std::string_view name) {
 }
 
 struct Others {
-  std::map<std::uint64_t, std::size_t> functions;  // by place
-  std::set<std::uint64_t> throwing;                // places
+  std::map<std::uint64_t, std::size_t> functions;  // by offset
+  std::set<std::uint64_t> throwing;                // offsets
   bool of_libc = false;
 };
 
@@ -109,12 +108,12 @@ struct InFile {
   FunctionSizes sizes;
 };
 
-// Of a program without libraries a linker may have made the functions its own, local ones.
+// In a static program the linker may have made the functions local symbols.
 void take_symbols(const ElfFile& elf, const ElfFile::Symbols& table, bool local, InFile& out,
                   Others& others) {
   ElfFile::Names names(elf, table);
   elf.for_each(table, [&](const Elf64_Sym& symbol, std::uint32_t number) {
-    // An undefined one may have a value: where a program without PIE calls it.
+    // An undefined symbol may have a value: its PLT entry in a non-PIE program.
     if (symbol.st_shndx == SHN_UNDEF || !symbol.st_value || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
         (ELF64_ST_BIND(symbol.st_info) == STB_LOCAL && !local))
       return number < kMaxSymbols;
@@ -145,12 +144,12 @@ std::optional<InFile> allocator_in(ProcessMemory::File file, bool program) {
   FoundAllocator& out = in_file.allocator;
   Others others;
   for (const ElfFile::Symbols& table : elf->symbols()) take_symbols(*elf, table, local, in_file, others);
-  // Two names of one function would count each of its calls twice.
+  // Two names of one function would count each call twice.
   std::set<std::uint64_t> places;
   for (std::uint64_t& place : out.allocates)
     if (place && !places.insert(place).second) place = 0;
   places.insert({0, out.free});
-  // Where malloc() is libc's, operator new is libstdc++'s, which calls it.
+  // If malloc() is libc's, operator new is libstdc++'s, which calls it.
   if (!others.of_libc) {
     for (std::uint64_t place : others.throwing) out.has_own_new |= places.insert(place).second;
     auto next = out.others.begin();
@@ -184,7 +183,7 @@ bool reads_by_itself(std::uint64_t file_system) {
 Result<FoundAllocator> find_allocator(const ProcessMemory& memory, std::span<const Mapping> maps) {
   std::vector<std::pair<int, const Mapping*>> candidates;
   std::set<std::pair<std::string, std::uint64_t>> seen;
-  bool program = true;  // it is mapped lowest, but for what has no place of its own
+  bool program = true;  // mapped lowest, except for mappings without an address of their own
   for (const Mapping& m : maps) {
     if (m.inode == 0 || !m.executable || !seen.emplace(m.device, m.inode).second) continue;
     if (int rank = rank_of(base_name(m.path), std::exchange(program, false)); rank < 3)
@@ -214,7 +213,7 @@ bool Heap::may_be_free(std::uint64_t address) const {
   return after == living.begin() || address >= std::prev(after)->second;
 }
 
-// As block_held() reads them. The last one is what has not been given out yet.
+// Parses the headers like block_held(). The last chunk is free memory (top).
 Heap read_heap(const ProcessMemory& memory, std::uint64_t begin, std::uint64_t end, Bytes least) {
   constexpr std::uint64_t kFlags = 7, kPreviousInUse = 1, kSmallest = 32, kAlignment = 16, kHeader = 8;
   constexpr std::uint64_t kPageSize = 4096, kAtOnce = 32 * kPageSize;
@@ -253,11 +252,11 @@ Heap read_heap(const ProcessMemory& memory, std::uint64_t begin, std::uint64_t e
   return best;
 }
 
-// malloc.c, "A chunk of memory": before a block stands its size, whose low bits are flags, and the next one's
-// size says whether this one is in use.
+// malloc.c, "A chunk of memory": a block is preceded by its size with flags in the low bits; the flags of the
+// next chunk's size tell whether this one is in use.
 std::optional<bool> block_held(const ProcessMemory& memory, std::uint64_t address, Bytes size, bool resized) {
   constexpr std::uint64_t kFlags = 7, kPreviousInUse = 1, kMapped = 2;
-  constexpr std::uint64_t kMaxBeyond = 2 * 4096;  // of what was asked for: rounded up to pages
+  constexpr std::uint64_t kMaxBeyond = 2 * 4096;  // above the requested size: rounded up to pages
   auto asked = static_cast<std::uint64_t>(size.count);
   auto header = memory.read<std::uint64_t>(address - 8);
   if (!header) {  // that of a block that lives was written to: without memory behind it, it was unmapped

@@ -21,7 +21,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-constexpr Bytes kMaxTables = MiB(32);  // of what private memory is counted: 16 GiB, .2 s
+constexpr Bytes kMaxTables = MiB(32);  // limit for reading private memory: 16 GiB, 0.2 s
 constexpr Nanos kWalksFor = std::chrono::seconds(1);
 constexpr std::size_t kMaxEnvironment = 64 * 1024;
 constexpr std::uint64_t kShrunkPages = 256;
@@ -34,7 +34,7 @@ Blame::Blame(Config config) : config_(std::move(config)), procfs_(config_.roots)
 std::optional<ProcessLevel> Blame::level_of(const TaskId& id) const {
   ProcessLevel out;
   if (auto status = procfs_.read_status(id.tgid); !status) {
-    // As long as its process likes, and refused then. This one is short, and has less.
+    // A process can make its status file too long to be read. statm is always short, but has less.
     auto statm = procfs_.read_statm(id.tgid);
     if (!statm || !*statm || (*statm)->resident_pages < (*statm)->shared_pages || (*statm)->size_pages == 0)
       return std::nullopt;
@@ -105,7 +105,7 @@ void Blame::open_view(Process& process) {
                                                config_.guard_of ? config_.guard_of(pid) : nullptr);
   process.python_told = false;
   process.containers.known = process.allocations.blocks_tell = process.allocations.has_own_new =
-      false;  // they were of another program
+      false;  // they belong to the previous program
   tell_python(process);
 }
 
@@ -139,8 +139,8 @@ void Blame::note(std::uint32_t pid) {
   processes_.insert_or_assign(p.ref.id, std::move(p));
 }
 
-// The counters that growth is told by are read last, and at the end first: what comes between them and the
-// faults would be growth without samples, and private memory takes long to read.
+// The counters for growth are read last, and first at the end: anything between them and the faults would be
+// growth without samples, and reading private memory takes long.
 void Blame::begin() {
   auto own = private_bytes();
   for (auto& [id, p] : processes_) {
@@ -162,14 +162,14 @@ bool Blame::began_before(const Process& p) const {
   return p.ref.id.start_ticks < began_ticks_;
 }
 
-// What it held when the window began is not known, and is no growth: that counts from this fault on.
+// Its memory at the start of the window is unknown: growth counts from this fault on.
 void Blame::begin_late(Process& p, const wire::Fault& fault) const {
   auto stat = procfs_.read_stat(p.ref.id.tgid);
   std::uint64_t counted = stat && *stat ? (*stat)->faults : 0;
   const auto& m = fault.memory;
   p.before = m ? ProcessLevel{m->anon + m->swap, m->shmem, std::nullopt, std::nullopt, m->swap, counted}
                : level_of(p.ref.id);
-  p.settled.counted = counted - std::min(counted, fault.faults);  // among these are its own
+  p.settled.counted = counted - std::min(counted, fault.faults);  // these include its own
 }
 
 void Blame::end() {
@@ -194,7 +194,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
   auto [at, fresh] = processes_.try_emplace(fault.task.id);
   Process& p = at->second;
   std::uint64_t mm = fault.memory ? fault.memory->mm_key : 0;
-  // Another program: its stacks are others, and nothing is left of what it had.
+  // It called exec: stacks and memory of the old program are void.
   bool executed = !fresh && (p.mm_key ? p.mm_key != mm : has_executed(p));
   if (executed) {
     auto stat = procfs_.read_stat(p.ref.id.tgid);
@@ -226,7 +226,7 @@ Blame::Process& Blame::process_of(const wire::Fault& fault) {
 Stack Blame::read_stack(Process& p, const wire::UserStack& at, MonoTime now) {
   ReadStack stack = p.view->read(at, now);
   for (Frame& frame : stack.frames) shorten(frame, config_.longest_name);
-  tell_python(p);  // its library may have been loaded just now
+  tell_python(p);  // its library may just have been loaded
   ++report_.samples;
   report_.incomplete_stacks += !stack.complete;
   report_.incomplete_python += !stack.python_complete;
@@ -272,7 +272,7 @@ void Blame::thin_most() {
   for (const auto& [id, p] : processes_) samples_ += p.samples.size();
 }
 
-// Every second one stands for two, from the first or the second on in turn.
+// Keeps every second sample with double weight, alternately from the first or the second on.
 void Blame::thin_samples(Process& p) {
   std::size_t first = p.thinned++ % 2, kept = 0;
   for (std::size_t i = first; i < p.samples.size(); i += 2) {
@@ -291,9 +291,9 @@ Blame::Process* Blame::known(std::uint32_t pid) {
   return found == processes_.end() ? nullptr : &found->second;
 }
 
-// A large list of Python's that grows lies elsewhere after each realloc(), with the pages that it had:
-// without this they would be taken for given back. Of glibc's large blocks, which begin 16 bytes into a
-// mapping and are moved with it (mremap); what is copied has new pages.
+// A large Python list that grows moves at each realloc(), and keeps its pages: without this they would be
+// taken for freed. This applies to glibc's mmapped blocks, which begin 16 bytes into a mapping and move by
+// mremap(); a copied block has new pages.
 void Blame::follow_moved(Process& p, const wire::Allocation& a) {
   constexpr std::uint64_t kInMapping = 16;
   auto is_mapped = [](std::uint64_t address) { return address % kPage == kInMapping; };
@@ -348,7 +348,7 @@ void Blame::sample_objects(std::uint32_t pid) {
   std::uint64_t refused = p->view->refused();
   p->containers.known = heap && heap->begin();
   p->containers.refused = heap && p->view->refused() > refused;
-  if (heap) heap->release();  // of one process at a time
+  if (heap) heap->release();  // one process at a time
 }
 
 void Blame::add_living(std::uint32_t pid, std::span<const wire::LivingBlock> living) {
@@ -373,7 +373,7 @@ void Blame::read_stacks(Process& p, bool all) {
     });
 }
 
-// What was not watched is like what was watched next, and at the end like what was watched last.
+// An untraced interval is treated like the next traced one, and at the end like the last one.
 void Blame::settle(Process& p, std::uint64_t counted, bool last) {
   std::uint64_t faults = p.faults - p.settled.faults, all = counted - p.settled.counted;
   bool fresh = p.samples.size() > p.settled.to && faults;
@@ -423,7 +423,7 @@ void Blame::look(double watched_share) {
   }
 }
 
-// What is still there at the end. The newest first: a page that was faulted in again had been given back
+// Which sampled pages are present at the end. Newest first: a page that was faulted in again had been freed
 // before.
 void Blame::read_pages(Process& p) const {
   if (!about_to_read(p.ref.id.tgid)) return;
@@ -482,13 +482,13 @@ BlameReport Blame::finish(Seconds window, double watched_share) {
 namespace {
 
 constexpr Bytes kMinCopied = MiB(1);
-constexpr double kMaxBeyondGrowth = 1.5;  // of kept blocks, which may lie where there was room
+constexpr double kMaxBeyondGrowth = 1.5;  // retained blocks may use memory that was free already
 constexpr double kSureOfHeap = 3;
-constexpr Bytes kAlwaysTold = KiB(64);  // at least: few of these are allocated while nobody watches
+constexpr Bytes kAlwaysTold = KiB(64);  // lower bound: few of these are allocated in untraced time
 constexpr double kSlowed = 0.2;
-constexpr double kMinHeld = 0.01;  // of what its process grew by
+constexpr double kMinHeld = 0.01;  // of its process's growth
 constexpr std::uint64_t kEnoughBlocks = 5;
-constexpr Bytes kUntold = MiB(1);  // smaller growth waits for its record, or in a CPU's own counter
+constexpr Bytes kUntold = MiB(1);  // less may wait in unsent records or per-CPU counters
 
 const Frame* innermost_python(const Stack& stack) {
   auto frame = std::find_if(stack.rbegin(), stack.rend(),
@@ -500,12 +500,12 @@ std::optional<Bytes> more_than(std::optional<Bytes> before, std::optional<Bytes>
   return before && after ? std::optional(*after - *before) : std::nullopt;
 }
 
-// It has what is in swap in it, where that is known.
+// `anon` includes swap, where that is known.
 Bytes resident_anon(const ProcessLevel& level) {
   return level.swap ? level.anon - *level.swap : level.anon;
 }
 
-// Where what is in swap is not known of both, without it.
+// Without swap, unless it is known for both.
 Bytes more_anon(const ProcessLevel& before, const ProcessLevel& after) {
   if (before.swap && after.swap) return after.anon - before.anon;
   return resident_anon(after) - resident_anon(before);
@@ -513,8 +513,8 @@ Bytes more_anon(const ProcessLevel& before, const ProcessLevel& after) {
 
 }  // namespace
 
-// Its counters at the end of the window, or now if less is left since: who was killed meanwhile has lost the
-// pages that were looked at. nullopt: as level_of().
+// The counters at the end of the window, or now if they are lower: a process killed since has lost its
+// sampled pages. nullopt: see level_of().
 std::optional<ProcessLevel> Blame::still_held(const Process& p) const {
   auto now = level_of(p.ref.id);
   if (now && p.after) {
@@ -543,7 +543,7 @@ BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) cons
   }
   if (out.growth_unknown) out.grown_shmem.reset();
   if (after && !out.growth_unknown) {
-    // A process that began in the window began with nothing of its own, but may hold what a fork shares.
+    // A process started in the window begins with no memory of its own, but may hold pages shared by fork.
     ProcessLevel before = p.before.value_or(ProcessLevel{{}, Bytes(), Bytes(), Bytes(), Bytes(), 0});
     out.grown_uss = more_than(before.uss, after->uss);
     out.grown_hugetlb = more_than(before.hugetlb, after->hugetlb);
@@ -561,7 +561,7 @@ BlameProcess Blame::judge(Process& p, Seconds window, double watched_share) cons
   return out;
 }
 
-// Every call is seen: nothing has to be weighed.
+// Every call is traced, so nothing has to be scaled.
 std::vector<BlameGpuSite> Blame::judge_gpu(const Process& p) {
   std::vector<BlameGpuSite> out(p.gpu_sites.size());
   for (const auto& [stack, number] : p.gpu_sites) out[number].stack = stack;
@@ -575,13 +575,13 @@ std::vector<BlameGpuSite> Blame::judge_gpu(const Process& p) {
   return out;
 }
 
-// Samples weigh what was touched, counters say what was kept.
+// Samples are weights for what was touched; counters give what was retained.
 void Blame::judge_touched(Process& p, double watched_share, BlameProcess& out) {
   for (const auto& [stack, number] : p.sites) {
     (void)number;
     out.sites.emplace_back();
   }
-  while (!p.sites.empty()) {  // with names of a tenant's length there is no room for a copy
+  while (!p.sites.empty()) {  // names can be so long that there is no room for a copy
     auto site = p.sites.extract(p.sites.begin());
     out.sites[site.mapped()].stack = std::move(site.key());
   }
@@ -597,15 +597,15 @@ void Blame::judge_touched(Process& p, double watched_share, BlameProcess& out) {
     staying += sample.weight;
     ++counted;
   }
-  // Copies of shared pages make it hold more of its own, and faults; without such faults, others who shared
-  // the pages have ended, which takes no memory.
+  // Copies of shared pages increase its private memory, and fault; without such faults, the other sharers
+  // have exited, which uses no memory.
   if (out.grown_uss && p.before) {
     Bytes copied = std::min(*out.grown_uss - out.grown_anon, staying - std::max(out.grown(), Bytes{}));
     if (copied >= kMinCopied) out.unshared = copied;
   }
-  // What the samples lack beyond their own error made no faults that could be sampled. That error, of two
-  // standard deviations: some pages not told of yet; whether a sampled page is still there speaks for its
-  // neighbours; and with pauses, that a sample stands for what nobody saw.
+  // Growth beyond the error of the samples had no sampled faults. The error is two standard deviations, from
+  // pages not reported yet, from each sampled page standing for its neighbours, and, with pauses, from
+  // samples standing for untraced time.
   Bytes grown = std::max(out.grown(), Bytes{});
   double all = static_cast<double>(p.samples.size()), squares = 0;
   for (const Sample& sample : p.samples) squares += sample.weight.as_double() * sample.weight.as_double();
@@ -620,8 +620,8 @@ void Blame::judge_touched(Process& p, double watched_share, BlameProcess& out) {
   }
 }
 
-// A leak's blocks lie in holes that others left, and others touch new pages then: what has stayed says more
-// than what was touched. The counters say how much there is to explain.
+// A leak's blocks fill holes that others left, and then others touch new pages: retained blocks prove more
+// than touched pages. The counters give the total to be explained.
 void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
   out.why_not_kept = p.allocations.why_not_watched;
   if (out.exited || out.growth_unknown) return;
@@ -647,19 +647,19 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
     if (site < out.sites.size()) out.sites[site].kept = of_site;
   judge_holders(p, estimate, out);
   if (grown <= Bytes{}) return;
-  // What is left for those that touched: nothing, if that is within the error.
+  // The rest is attributed to touched pages; nothing if within the error.
   Bytes left = std::max(grown - kept, Bytes{});
   Bytes error = std::max(estimate.all.error, kUntold);
   if (left <= error && kept > error) left = {};
-  // While it was watched it went so much slower that it kept less in that time than it does otherwise: that
-  // tells of which, not how much. Only as far as breakpoints may have slowed it: a few small blocks that stay
-  // do not explain a hundred times as much. Nor where C++ blocks are not among them.
+  // Tracing slowed the program so much that it retained less in that time than usual: this shows which sites
+  // leak, not how much. Only as far as breakpoints can have slowed it: a few small retained blocks do not
+  // explain a hundred times as much. Nor if C++ allocations are untraced.
   bool slowed = watched.taken > kSlowed;
   if (slowed && !p.allocations.has_own_new && estimate.all.blocks >= kEnoughBlocks &&
       left <= scaled(kept + estimate.all.error, Survivors::most_faster(watched)))
     left = {};
-  // Without that much more than the error, what is not seen to live may live.
-  // A large block that lives, and was not told of, is one from before.
+  // Unless that is well above the error, memory not seen as live may still be. A large live block that was
+  // not reported is from before the window.
   Heap heap;
   if (p.allocations.blocks_tell && !slowed && left > scaled(error, kSureOfHeap))
     heap = p.view->heap(std::max(scaled(watched.sample, 2), kAlwaysTold));
@@ -676,7 +676,7 @@ void Blame::judge_kept(const Process& p, Seconds window, BlameProcess& out) {
   double of_kept = kept > Bytes{} ? (grown - left).as_double() / kept.as_double() : 0;
   Bytes both = touched + in_heap;
   double of_touched = both > Bytes{} ? left.as_double() / both.as_double() : 0;
-  // More than their samples tell is nobody's.
+  // Growth beyond the samples is attributed to no site.
   if (left - both > kUntold + error) of_touched = 1;
   for (BlameSite& site : out.sites)
     site.grown = scaled(site.grown, of_touched) + scaled(site.kept.bytes, of_kept);
@@ -705,7 +705,8 @@ std::vector<BlameAddition> Blame::additions_to(const Process& p, std::size_t hol
   return out;
 }
 
-// Whoever leads to at least half as many of a site's blocks as the sample of what was added makes likely.
+// Holders that lead to at least half as many of a site's blocks as expected from the sample of added
+// elements.
 void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, BlameProcess& out) {
   bool refused = p.containers.refused;
   if (refused && (!p.containers.grown || p.containers.grown->empty()))
@@ -756,8 +757,8 @@ void Blame::judge_holders(const Process& p, const Survivors::Estimate& kept, Bla
 
 namespace {
 
-// What the parts have in common: of functions that touched none themselves, and without the line. Who touched
-// some made them for a moment, perhaps, and what is called by the next line keeps.
+// The common part of the stacks: functions that touched no page themselves, without lines. The touching
+// function may have made temporaries, while the function called in the next line retains.
 Stack common_to(const BlameProcess& process, std::span<const std::size_t> parts) {
   Stack out = process.sites[parts.front()].stack;
   std::set<std::pair<std::string, std::string>> touched;
@@ -775,7 +776,8 @@ Stack common_to(const BlameProcess& process, std::span<const std::size_t> parts)
   return out;
 }
 
-// To each container what was added to it takes of them, by its number; to nullopt what none is known to hold.
+// Attributes `small_objects` to containers, by holder number, in proportion to what was added; the part
+// without a known holder to nullopt.
 std::map<std::optional<std::uint32_t>, Bytes> by_holder(const BlameProcess& process, Bytes small_objects) {
   constexpr double kMinOfThem = 0.05, kNearlyAll = 0.8;
   std::map<std::optional<std::uint32_t>, Bytes> out;
@@ -836,10 +838,10 @@ void join_small_objects(BlameProcess& process, std::span<const double> in_pools)
   }
 }
 
-// Of each site.
+// For each site.
 std::vector<double> Blame::parts_in_pools(const Process& p, const BlameProcess& out) {
   std::vector<double> pools(out.sites.size()), all(out.sites.size());
-  // 32 MiB of cache each: of who was looked at alone.
+  // 32 MiB of cache each: only for processes whose objects were read.
   PythonHeap* heap = p.containers.grown ? p.view->python_heap() : nullptr;
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = out.sites[i].kept.bytes.as_double();
   for (const Sample& sample : p.samples) {

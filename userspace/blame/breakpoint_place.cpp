@@ -9,14 +9,14 @@ constexpr std::size_t kMaxAhead = 32;
 constexpr unsigned kRsp = 1U << 4;
 
 struct ModRm {
-  unsigned mode, reg, rm;  // with the bits of REX
-  std::size_t bytes;       // with what belongs to it
+  unsigned mode, reg, rm;  // including the REX bits
+  std::size_t bytes;       // including operands
   bool in_memory() const { return mode != 3; }
 };
 
 struct Code {
   std::span<const std::uint8_t> bytes;
-  // 0 behind the end.
+  // 0 beyond the end.
   std::uint8_t operator[](std::size_t i) const { return i < bytes.size() ? bytes[i] : std::uint8_t{0}; }
 };
 
@@ -33,8 +33,8 @@ ModRm mod_rm(const Code& code, std::size_t at, unsigned rex) {
   return {mode, (byte >> 3 & 7) | (rex & 4) << 1, rm | (rex & 1) << 3, bytes + displacement};
 }
 
-// Length of an instruction that may run before the breakpoint; 0: it may not, or is not one of those that
-// functions often begin with.
+// Length of an instruction that may run before the breakpoint; 0: it may not, or is not a common first
+// instruction.
 std::size_t harmless(const Code& code, unsigned kept) {
   constexpr std::uint8_t kFs = 0x64;
   constexpr unsigned kEndbr64 = 0xfa1e0ff3;
@@ -69,11 +69,11 @@ std::size_t harmless(const Code& code, unsigned kept) {
     case 0x09:
     case 0x21:
     case 0x29:
-    case 0x31:  // the same, the other way round
+    case 0x31:  // the same, operands swapped
       return m.in_memory() ? 0 : writes(m.rm);
     case 0x80:
     case 0x81:
-    case 0x83: {  // with a number: cmp, and to a whole register the others
+    case 0x83: {  // immediate operand: cmp, and the others if to a full register
       std::size_t immediate = op == 0x81 ? 4 : 1;
       if ((m.reg & 7) == 7) return at + m.bytes + immediate;
       return m.in_memory() || op == 0x80 ? 0 : writes(m.rm, immediate);
@@ -86,12 +86,12 @@ std::size_t harmless(const Code& code, unsigned kept) {
 bool emulated(const Code& code) {
   unsigned op = code[0];
   if (op == 0x41) return (code[1] & 0xf8) == 0x50;              // push of r8 to r15
-  if (op == 0x0f) return (code[1] & 0xf0) == 0x80;              // a jump on a condition, far
-  return (op & 0xf8) == 0x50 || (op & 0xf0) == 0x70 ||          // push; the same jump, near
+  if (op == 0x0f) return (code[1] & 0xf0) == 0x80;              // conditional jump, near
+  return (op & 0xf8) == 0x50 || (op & 0xf0) == 0x70 ||          // push; conditional jump, short
          op == 0xe8 || op == 0xe9 || op == 0xeb || op == 0x90;  // call, jmp, nop
 }
 
-// At whatever byte an instruction may begin: at worst something is taken for a jump.
+// Assumes an instruction at every byte: at worst something else is taken for a jump.
 bool jumps_to(const Code& code, std::size_t place) {
   for (std::size_t at = 0; at < code.bytes.size(); ++at) {
     unsigned op = code[at];

@@ -43,7 +43,7 @@ std::optional<ElfFile> ElfFile::open(int fd) {
     file.sections_at_ = head.e_shoff;
     file.sections_ = head.e_shnum;
     file.names_ = head.e_shstrndx;
-    // What does not fit in the header stands in the first section.
+    // Values that do not fit in the header are in section 0.
     if (auto first = head.e_shnum && head.e_shstrndx != SHN_XINDEX ? std::nullopt : file.section_at(0)) {
       if (!head.e_shnum) file.sections_ = first->sh_size;
       if (head.e_shstrndx == SHN_XINDEX) file.names_ = first->sh_link;
@@ -66,8 +66,8 @@ void ElfFile::read_parts(const Elf64_Ehdr& head) {
   }
 }
 
-// By BCC, whose libelf takes some memory for each section that a file claims to have, and a step for each
-// part.
+// Uses BCC, whose libelf allocates memory for each section that the file claims, and iterates over each
+// segment.
 void ElfFile::find_code(const Elf64_Ehdr& head) {
   if (sections_ > kMaxOfBcc || head.e_phnum > kMaxParts) return;
   auto take = [](std::uint64_t address, std::uint64_t bytes, std::uint64_t offset, void* code) {
@@ -126,7 +126,7 @@ std::optional<std::uint64_t> ElfFile::offset_of(std::uint64_t address) const {
   return std::nullopt;
 }
 
-// Notes: sizes of name and description, a type, both rounded up to four bytes.
+// Notes: sizes of name and description, type; name and description are padded to four bytes.
 std::string ElfFile::build_id() const {
   auto rounded = [](std::uint64_t size) { return (size + 3) / 4 * 4; };
   for (const Elf64_Phdr& part : notes_) {
@@ -244,7 +244,7 @@ std::optional<Elf64_Sym> ElfFile::symbol(const Symbols& table, std::uint32_t num
   return out;
 }
 
-// A string table of a large library is some hundred MiB: of each name only its own bytes are read.
+// The string table of a large library has some hundred MiB: read only the bytes of each name.
 std::string ElfFile::name(const Symbols& table, const Elf64_Sym& symbol) const {
   if (symbol.st_name >= table.names_bytes) return {};
   std::array<char, kLongestName> bytes;

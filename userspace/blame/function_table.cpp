@@ -9,7 +9,7 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMaxAround = 8;  // functions that begin before an address, and may reach to it
+constexpr std::size_t kMaxAround = 8;  // functions that begin before an address and may contain it
 
 bool is_function(const Elf64_Sym& symbol) {
   unsigned type = ELF64_ST_TYPE(symbol.st_info);
@@ -25,7 +25,7 @@ std::uint64_t symbol_bytes(const ElfFile& elf) {
 
 }  // namespace
 
-// .symtab has what .dynsym has, and local functions.
+// .symtab includes .dynsym and local functions.
 std::optional<FunctionTable> FunctionTable::read(const ElfFile& elf) {
   FunctionTable out;
   out.base_ = std::numeric_limits<std::uint64_t>::max();
@@ -43,7 +43,7 @@ std::optional<FunctionTable> FunctionTable::read(const ElfFile& elf) {
     if (!each([&](std::uint64_t) { ++count; }) || count > kMaxFunctions) return std::nullopt;
     if (!count) continue;
     out.functions_.reserve(count);
-    // It may have changed since it was counted.
+    // The file may have changed since the count.
     each([&](std::uint64_t f) {
       if (out.functions_.size() < count) out.functions_.push_back(f);
     });
@@ -53,7 +53,7 @@ std::optional<FunctionTable> FunctionTable::read(const ElfFile& elf) {
   return out;
 }
 
-// Of several names of one place the first in the file, of functions within others the innermost.
+// Of several names for one address the first in the file; of nested functions the innermost.
 std::string FunctionTable::name_at(const ElfFile& elf, std::uint64_t address) const {
   if (table_ >= elf.symbols().size() || address < base_) return {};
   const ElfFile::Symbols& table = elf.symbols()[table_];

@@ -5,7 +5,7 @@
 namespace oomcast {
 namespace {
 
-// Where the compiler can, each instruction of 3.14's loop is a function that goes on with the next.
+// In 3.14 compilers with tail calls make each instruction of the loop a function.
 bool is_loop(const Frame& frame) {
   return frame.function.starts_with("_PyEval_EvalFrameDefault") || frame.function.starts_with("_TAIL_CALL_");
 }
@@ -77,7 +77,7 @@ PythonHeap* ProcessView::python_heap() {
 void ProcessView::open() {
   if (blind_) return;
   auto maps = memory_->maps();
-  if (!maps || maps->empty()) return;  // what was known of it stays
+  if (!maps || maps->empty()) return;  // keep what is known
   maps_ = *std::move(maps);
   unwinder_ = std::make_unique<Unwinder>(*memory_, maps_, files_);
   symbols_ = std::make_unique<Symbols>(*memory_, maps_, files_);

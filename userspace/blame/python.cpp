@@ -22,7 +22,7 @@ bool may_hold_python(std::string_view path) {
   return path.substr(path.rfind('/') + 1).find("python") != std::string_view::npos;
 }
 
-// Reads one byte less each time it is asked; past the end it answers zeroes and says so.
+// Reads byte by byte; beyond the end it returns zeros and reports the overrun.
 class Table {
  public:
   explicit Table(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -56,8 +56,7 @@ std::optional<std::uint32_t> as_line(std::int64_t line) {
   return line > 0 && line < INT32_MAX ? std::optional(static_cast<std::uint32_t>(line)) : std::nullopt;
 }
 
-// Objects/locations.md of CPython: entries of 1 to 8 instructions, a kind, and what that kind says of the
-// line.
+// Objects/locations.md of CPython: entries for 1 to 8 instructions, with a kind and line data of that kind.
 std::optional<std::uint32_t> line_in_locations(Table table, std::int64_t line, std::uint64_t instruction) {
   std::uint64_t at = 0;
   while (!table.done()) {
@@ -85,7 +84,8 @@ std::optional<std::uint32_t> line_in_locations(Table table, std::int64_t line, s
   return std::nullopt;
 }
 
-// Pairs of (bytes of instructions, signed lines): 3.10 has a line that begins with its range, −128 for none.
+// Pairs of (bytes of instructions, signed line delta): in 3.10 the delta applies to the range itself, −128
+// means no line.
 std::optional<std::uint32_t> line_in_ranges(Table table, std::int64_t line, std::uint64_t instruction) {
   std::uint64_t at = 0;
   while (!table.done()) {
@@ -98,7 +98,7 @@ std::optional<std::uint32_t> line_in_ranges(Table table, std::int64_t line, std:
   return std::nullopt;
 }
 
-// Up to 3.9: a line begins behind the bytes that are added before it.
+// Up to 3.9: a line begins after the bytes added before it.
 std::optional<std::uint32_t> line_in_numbers(Table table, std::int64_t line, std::uint64_t offset) {
   std::uint64_t at = 0;
   while (!table.done()) {
@@ -109,14 +109,14 @@ std::optional<std::uint32_t> line_in_numbers(Table table, std::int64_t line, std
   return as_line(line);
 }
 
-/// What a file that holds CPython tells of it; addresses in the process, 0 where it has none.
+/// What a file with CPython contains; addresses in the process, 0 if missing.
 struct PythonSymbols {
   std::uint64_t runtime = 0, number = 0;
   std::optional<unsigned> since;  // no older than 3.N
   std::uint64_t code_type = 0, text_type = 0, bytes_type = 0;
 };
 
-// Functions that came with a version, newest first: up to 3.10 no symbol has the version itself.
+// Functions new in a version, newest first: up to 3.10 no symbol has the version itself.
 struct NewFunction {
   std::string_view name;
   unsigned minor;
@@ -135,7 +135,7 @@ std::optional<PythonSymbols> python_symbols(const ElfFile& elf, std::uint64_t be
   };
   PythonSymbols out{at("_PyRuntime"),  at("Py_Version"),     std::nullopt,
                     at("PyCode_Type"), at("PyUnicode_Type"), at("PyBytes_Type")};
-  // A stripped executable keeps its sections.
+  // A stripped executable still has sections.
   if (!out.runtime)
     if (auto section = elf.section_address(".PyRuntime"))
       out.runtime = *section + (elf.fixed_address() ? 0 : begin);
@@ -213,12 +213,12 @@ std::string utf8_of(std::span<const std::byte> raw, std::size_t width) {
   return out;
 }
 
-// `begin`: where the instructions begin; 0: `at` is a number.
+// `begin`: address of the first instruction; 0: `at` is an index.
 std::optional<std::uint32_t> line_at(PythonObjects::Lines kind, std::span<const std::byte> table,
                                      std::uint32_t first_line, std::uint64_t begin, std::uint64_t at) {
-  std::uint64_t instruction = 0;  // the first until it has begun
+  std::uint64_t instruction = 0;  // the first one before it has started
   if (begin) {
-    // Threads may run copies of the code that lie elsewhere.
+    // Threads may run copies of the code at other addresses.
     if (at + 2 < begin) return std::nullopt;
     if (at > begin) instruction = (at - begin) / 2;
   } else if (auto number = static_cast<std::uint32_t>(at); number != UINT32_MAX) {
@@ -293,8 +293,8 @@ std::optional<std::string> python_text(const ProcessMemory& memory, const Python
   return utf8_of(raw, width);
 }
 
-// Whatever freed an object has written over its head: its count of references, or that and its type. The
-// count has 32 bits, above 48 there may be flags.
+// Freeing an object overwrites its header: the reference count, or count and type. The count has 32 bits, and
+// above bit 48 there may be flags.
 bool PythonCode::is_alive(std::uint64_t object, std::uint64_t& type, std::string_view name) {
   auto is = memory_.read<std::uint64_t>(object + objects_.object_type);
   if (!is || !*is) return false;
@@ -322,7 +322,7 @@ std::optional<PythonCode::Code> PythonCode::read(const wire::PythonFrame& frame)
   auto file_text = python_text(memory_, objects_, *file), name_text = python_text(memory_, objects_, *name);
   auto table = bytes_at(*lines);
   if (!file_text || !name_text || !table) return std::nullopt;
-  // Last, so that all of it was there until now.
+  // Checked last, so that everything was valid until now.
   if (!is_alive(frame.code, objects_.code_type, "code") || !is_alive(*file, objects_.text_type, "str") ||
       !is_alive(*name, objects_.text_type, "str") || !is_alive(*lines, objects_.bytes_type, "bytes"))
     return std::nullopt;

@@ -10,12 +10,12 @@
 namespace oomcast {
 namespace {
 
-constexpr std::uint64_t kLinks = 16;       // of the collector's own, before each object: next, previous
-constexpr std::uint64_t kLinkFlags = 3;    // low bits of both links are the collector's
-constexpr std::uint64_t kAligned = 4;      // so the heads stand in Debian's 3.13
-constexpr std::uint64_t kGeneration = 24;  // a head, how many let it run, and how many there are of these
+constexpr std::uint64_t kLinks = 16;       // GC header before each object: next, previous
+constexpr std::uint64_t kLinkFlags = 3;    // flags in the low bits of both links
+constexpr std::uint64_t kAligned = 4;      // alignment of the list heads in Debian's 3.13
+constexpr std::uint64_t kGeneration = 24;  // list head, threshold and count
 constexpr std::uint64_t kMaxThreshold = 1'000'000'000;
-// In 3.13 two thirds of an interpreter's first 12 KiB are calls that wait; the lists come behind them.
+// In 3.13 two thirds of an interpreter's first 12 KiB are pending calls; the lists follow them.
 constexpr std::uint64_t kInInterpreter = 64 << 10;
 constexpr std::size_t kMaxGrownTypes = 8;
 constexpr std::uint64_t kMinMore = 100;
@@ -31,8 +31,8 @@ bool PythonCensus::is_head(std::uint64_t address) const {
   return address >= lists_ && address < lists_ + kLists * kGeneration;
 }
 
-// Three in a row, each one's first element pointing back to it, or it to itself. Behind its last one others
-// come meanwhile.
+// Three list heads in a row, each linked back from its first element, or from itself if empty. The tail is
+// not checked, as new objects are appended meanwhile.
 bool PythonCensus::are_lists(std::uint64_t at) {
   PresentPages& pages = reader_.pages();
   for (std::uint64_t head = at; head < at + kLists * kGeneration; head += kGeneration) {
@@ -45,8 +45,8 @@ bool PythonCensus::are_lists(std::uint64_t at) {
   return true;
 }
 
-// Where they stand differs by version and build. Since 3.9 they are the interpreter's, in 3.8 the runtime's,
-// behind its list of interpreters.
+// The offset differs by version and build. Since 3.9 the lists are in the interpreter, in 3.8 in the runtime,
+// after its list of interpreters.
 std::uint64_t PythonCensus::find_lists() {
   const auto& layout = reader_.python().layout;
   std::uint64_t interpreter = reader_.pages().word(layout.interpreters);
@@ -67,14 +67,14 @@ PythonCensus::Walked PythonCensus::walk(int list, Counts& counts) {
     if (left_-- == 0) return Walked::too_long;
     if (left_ % kAskEvery == 0 && clock_now(CLOCK_THREAD_CPUTIME_ID) - since_ > limits_.time)
       return Walked::too_long;
-    // While it collects, the collector counts references in the second link.
+    // During a collection the second link holds a reference count.
     auto links = may_be_link(at) ? pages.get<std::array<std::uint64_t, 2>>(at) : std::nullopt;
     torn = !links || ((*links)[1] & ~kLinkFlags) != before;
     if (torn) break;
     if (const auto* type = reader_.type_of(at + kLinks)) ++of_type[type];
     before = std::exchange(at, (*links)[0] & ~kLinkFlags);
   }
-  // The youngest changes all the time, and is short.
+  // The youngest generation changes all the time, and is short.
   if (torn && list > 0) return Walked::torn;
   for (auto [type, objects] : of_type) {
     Count& count = counts[type->name];
@@ -96,7 +96,7 @@ std::optional<PythonCensus::Counts> PythonCensus::count() {
   for (int list = 0; list < kLists; ++list) {
     Walked walked = Walked::torn;
     for (int tries = 0; tries < kTries && walked == Walked::torn; ++tries) {
-      reader_.pages().forget();  // what was read a moment ago does not fit what is read now
+      reader_.pages().forget();  // cached data is inconsistent with later reads
       walked = walk(list, out);
     }
     if (walked != Walked::whole) return std::nullopt;

@@ -14,10 +14,10 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxAdded = 512, kMaxHolders = 16;
-constexpr std::size_t kSiblings = 8;  // so many are told as one
-constexpr std::size_t kMaxAnew = 4;   // that are read once more
+constexpr std::size_t kSiblings = 8;  // this many are merged into one
+constexpr std::size_t kMaxAnew = 4;   // objects that are read again
 
-// What a hostile one claims; sums of such do not overflow.
+// Clamps values of a hostile process, so that sums do not overflow.
 Bytes bounded(double bytes) {
   constexpr double kMost = std::int64_t{1} << 46;
   return {static_cast<std::int64_t>(std::min(bytes, kMost))};
@@ -56,8 +56,8 @@ bool PythonHeap::begin() {
   return true;
 }
 
-// A list that grows keeps its ends in their places, and a dict the first of its keys. A set has no order, and
-// of a deque the first may go.
+// A growing list keeps its first and last elements in place, and a dict its first key. A set has no order,
+// and a deque may drop its first element.
 std::pair<std::uint64_t, std::uint64_t> PythonHeap::ends_of(std::uint64_t address, const Known& known) {
   if (!known.length) return {};
   if (known.type->kind == PythonReader::Kind::dict) return {reader_.first_key(address), 0};
@@ -66,8 +66,9 @@ std::pair<std::uint64_t, std::uint64_t> PythonHeap::ends_of(std::uint64_t addres
   return {reader_.pages().word(items), reader_.pages().word(items + 8 * (known.length - 1))};
 }
 
-// A list that is freed leaves its place to the next one, which a loop makes in the same line. One that lost
-// its first element only, or its last, is itself; both, as a queue does, and it cannot be told from another.
+// A freed list's address is reused by the next list, which a loop creates in the same line. A list that lost
+// only its first or only its last element is the same one; if both changed, as in a queue, it cannot be told
+// from another.
 bool PythonHeap::is_another(std::uint64_t address, const PythonReader::Type& type, const Known& known) {
   if (&type != known.type) return true;
   auto [first, last] = ends_of(address, known);
@@ -197,7 +198,7 @@ std::vector<PythonHeap::Grown> PythonHeap::largest(Walk& walk, std::vector<Grown
     const auto& alike = shapes[walk.shape(all[i].node)];
     bool joined = alike.size() >= kSiblings;
     std::size_t most = joined ? std::max<std::size_t>(kMaxAdded / alike.size(), 1) : kMaxAdded;
-    // A list that grows may have moved its elements since its head was read.
+    // A growing list may have moved its elements since its header was read.
     bool read = sample_added(walk, all[i], most);
     if (!read && anew < kMaxAnew) {
       ++anew;
@@ -245,7 +246,7 @@ std::optional<std::vector<Holder>> PythonHeap::end() {
   told_ = largest(walk, grown_of(walk));
   std::vector<Holder> out;
   for (Grown& grown : told_) {
-    // Only of those that are told: it reads past the cache.
+    // Only for reported holders: it reads past the cache.
     grown.holder.path = walk.path(grown.node, grown.holder.containers > 1);
     out.push_back(grown.holder);
   }
@@ -276,7 +277,7 @@ PythonHeap::Reached PythonHeap::reach(std::size_t holder, const BlockAt& block_a
   return out;
 }
 
-// Objects of Python and of C alike: words that point to memory.
+// Follows Python and C objects alike: words that are pointers.
 void PythonHeap::reach_from(std::uint64_t object, const BlockAt& block_at, std::set<std::uint64_t>& blocks) {
   constexpr std::size_t kMaxOfOne = 64;
   constexpr unsigned kMaxSteps = 4;
@@ -298,15 +299,14 @@ void PythonHeap::reach_from(std::uint64_t object, const BlockAt& block_at, std::
   }
 }
 
-// Of a Python object its attributes, what is behind its head, and a few of its elements; of anything else the
-// first words.
+// For a Python object its attributes, its fields and a few elements; for anything else the first words.
 template <typename Each>
 void PythonHeap::each_word(std::uint64_t object, Each&& each) {
   constexpr std::size_t kUnknownSize = 192, kMaxOfObject = 512;
   const auto* type = reader_.type_of(object);
   std::uint64_t from = type ? Walk::kHead : 0, size = type ? type->size : kUnknownSize;
   if (type && type->item == 8) size += 8 * std::min<std::uint64_t>(reader_.size(object), Walk::kFewElements);
-  // An instance's are before it, or behind it.
+  // Attributes of an instance are before it, or after it.
   auto attributes = type ? reader_.attributes(object, *type) : PythonReader::Attributes{};
   for (std::uint64_t word : {attributes.dict, attributes.values}) each(word);
   for (std::uint64_t at = from; at < std::min<std::uint64_t>(size, kMaxOfObject); at += 8)

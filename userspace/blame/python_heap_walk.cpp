@@ -73,12 +73,12 @@ void PythonHeap::Walk::add_frame(std::uint64_t frame) {
   std::uint32_t at = note(code, kNone, Edge::frame, 0);
   constexpr std::size_t kOfStack = 8;
   for (std::size_t i = 0; i < names.size() + kOfStack; ++i) {
-    std::uint64_t object = pages.word(locals + 8 * i) & ~std::uint64_t{7};  // 3.14 tags what it has borrowed
+    std::uint64_t object = pages.word(locals + 8 * i) & ~std::uint64_t{7};  // 3.14 tags borrowed references
     if (i < names.size()) {
       add(object, at, Edge::local, names[i]);
       continue;
     }
-    // What is being computed, or was: a coroutine that is awaited, the list of a comprehension.
+    // Temporaries on the evaluation stack: an awaited coroutine, the list of a comprehension.
     const Type* is = objects.type_of(object);
     if (is && (is->kind == Kind::generator || is->kind == Kind::list)) unnamed.emplace_back(object, at);
   }
@@ -93,7 +93,7 @@ void PythonHeap::Walk::add_globals_of(std::uint64_t frame) {
 bool PythonHeap::Walk::add_threads() {
   const auto& l = python.layout;
   std::vector<std::uint64_t> frames;
-  std::unordered_set<std::uint64_t> known;  // a hostile one leads to itself
+  std::unordered_set<std::uint64_t> known;  // a hostile process may create cycles
   std::uint64_t interpreter = pages.word(l.interpreters);
   std::uint64_t thread = interpreter ? pages.word(interpreter + l.interpreter_threads) : 0;
   for (std::size_t n = 0; thread && n < kMaxThreads; ++n, thread = pages.word(thread + l.thread_next)) {
@@ -225,7 +225,7 @@ void PythonHeap::Walk::follow(std::uint32_t at) {
       break;
   }
   follow_attributes(o, at, *type);
-  // A subclass's own; what its base has is followed.
+  // Fields of the subclass; those of its base are followed already.
   constexpr std::uint64_t kDictSize = 48, kListSize = 40;
   if (type->kind == Kind::other) follow_body(o, at, *type, kHead);
   if (type->kind == Kind::dict) follow_body(o, at, *type, kDictSize);
@@ -251,7 +251,7 @@ void PythonHeap::Walk::added(std::uint64_t o, const Type& type, std::uint64_t la
     for (std::uint64_t i = 0; i < slots && i / step < 8 * most; i += step)
       if (std::uint64_t key = pages.word(table + 16 * i)) each(key);
   } else if (type.kind == Kind::deque) {
-    // Blocks of 64 between two links; the last one ends at an index.
+    // Blocks of 64 elements between two links; the last one ends at an index.
     constexpr std::uint64_t kBlock = 64;
     std::uint64_t block = pages.word(o + 32), left = std::min<std::uint64_t>({last, most, objects.size(o)});
     std::uint64_t end = std::min(pages.word(o + 48), kBlock - 1) + 1;
@@ -278,7 +278,7 @@ std::string PythonHeap::Walk::key(std::uint64_t key) {
   const Type* type = objects.type_of(key);
   if (type && type->name == "str") return fmt::format("['{}']", objects.name(key));
   if (!type || type->name != "int") return fmt::format("[{}]", type ? type->name : "…");
-  // Its digits have 30 bits; what is before them says how many, and the sign.
+  // Digits of 30 bits; the word before them has their number and the sign.
   std::uint64_t digits = pages.word(key + kHead);
   bool one = python.version.minor >= 12 ? digits >> 3 <= 1 && (digits & 3) != 2 : digits <= 1;
   auto value = pages.get<std::uint32_t>(key + kHead + 8);
@@ -313,7 +313,7 @@ std::uint64_t PythonHeap::Walk::weight(std::uint32_t at) {
 
 std::string PythonHeap::Walk::path(std::uint32_t at, bool any) {
   std::vector<std::string> parts;
-  std::string in, all;  // all: what holds every variable there
+  std::string in, all;  // all: the container of all variables in the scope
   for (std::size_t depth = 0; at != kNone && depth < kMaxDepth; at = nodes[at].parent, ++depth) {
     const Node& n = nodes[at];
     switch (any && is_element(n.edge) ? Edge::member : n.edge) {
@@ -359,7 +359,7 @@ std::string PythonHeap::Walk::path(std::uint32_t at, bool any) {
         break;
     }
   }
-  // A program may add to its module's dict itself.
+  // A program may modify a module's dict directly.
   std::string out = parts.empty() ? all : "";
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) out += *part;
   return out + (in.empty() ? " in …" : in);

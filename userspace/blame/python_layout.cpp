@@ -10,7 +10,8 @@ namespace {
 
 constexpr unsigned kNewestKnown = 15;
 
-// Which word of struct _Py_DebugOffsets each of its groups begins with; their first fields keep their order.
+// The word of struct _Py_DebugOffsets at which each group begins; the first fields of a group keep their
+// order.
 struct DebugGroups {
   std::size_t thread, thread_id, frame, code, object, type, bytes, text;
 };
@@ -61,7 +62,7 @@ std::optional<Python> layout_of(PythonVersion version) {
   l.thread_frame = 56;
   l.frame_instruction = 56;
   l.code_file = 112;
-  l.code_name = 128;  // qualified
+  l.code_name = 128;  // the qualified name
   l.code_lines = 136;
   o.code_local_names = 96;
   o.frame_locals = 72;
@@ -103,7 +104,7 @@ Result<Python> layout_from(std::span<const std::uint64_t, kDebugOffsetWords> wor
   p.assumed = p.version.minor > kNewestKnown;
   DebugGroups g = groups_of(p.version.minor);
   bool fits = true;
-  // Each group begins with the size of what it is about: no field lies behind that.
+  // Each group begins with the size of its structure: no field offset exceeds it.
   auto field = [&](std::size_t group, std::size_t word) {
     constexpr std::uint64_t kLargest = 64 * 1024 * 1024;
     std::uint64_t value = words[word];

@@ -11,7 +11,7 @@
 namespace oomcast {
 namespace {
 
-// From 3.8 on the same: struct _typeobject of Include/cpython/object.h, with the global lock.
+// Unchanged since 3.8, with the GIL: struct _typeobject in Include/cpython/object.h.
 constexpr std::uint64_t kTypeName = 24, kBasicSize = 32, kItemSize = 40, kTypeFlags = 168, kTypeMembers = 240;
 constexpr std::uint64_t kTypeBase = 256, kDictOffset = 288, kTypeSize = 296;
 constexpr std::uint64_t kInlineValues = 1 << 2, kManagedDict = 1 << 4, kCollected = 1 << 14;
@@ -69,8 +69,8 @@ bool PythonReader::Type::has_inline_values() const {
   return (flags & kInlineValues) != 0;
 }
 
-// Whatever freed an object has written over its head. Its count of references has 32 bits, above 48 there may
-// be flags.
+// Freeing an object overwrites its header. The reference count has 32 bits, and above bit 48 there may be
+// flags.
 const PythonReader::Type* PythonReader::type_of(std::uint64_t object) {
   if (!may_be_object(object)) return nullptr;
   auto head = pages_.get<std::array<std::uint64_t, 2>>(object);
@@ -82,13 +82,13 @@ const PythonReader::Type* PythonReader::type_at(std::uint64_t address, unsigned 
   auto known = types_.find(address);
   if (known != types_.end()) return known->second.get();
   if (types_.size() >= kMaxTypes) return nullptr;
-  types_[address] = nullptr;  // for what leads back here meanwhile
+  types_[address] = nullptr;  // stops recursion through this type
   std::unique_ptr<Type> type;
   if (is_type(address)) type = read_type(address, depth);
   return (types_[address] = std::move(type)).get();
 }
 
-// The type of a type of a type is "type", and its own.
+// The type of the type of a type is "type", which is its own type.
 bool PythonReader::is_type(std::uint64_t address) {
   for (int up = 0; up < 4; ++up) {
     std::uint64_t type = may_be_object(address) ? pages_.word(address + 8) : 0;
@@ -161,7 +161,7 @@ PythonReader::Attributes PythonReader::attributes(std::uint64_t object, const Ty
   return out;
 }
 
-// Somewhere in the part of a type that only a class has.
+// Somewhere in the heap type's part of the object.
 std::uint64_t PythonReader::find_shared_keys(std::uint64_t type) {
   constexpr std::uint64_t kEnd = 1024;
   constexpr std::uint8_t kSplit = 2;
@@ -169,7 +169,7 @@ std::uint64_t PythonReader::find_shared_keys(std::uint64_t type) {
     std::uint64_t keys = pages_.word(type + at);
     auto table = keys_at(keys);
     if (!table || !table->count || pages_.get<std::uint8_t>(keys + 10) != kSplit) continue;
-    // By its type's name alone: to read that type would lead to its first key, and so on without an end.
+    // By the type's name only: reading that type would lead to its first key, and so on without end.
     std::uint64_t first = pages_.word(table->entries), is = may_be_object(first) ? pages_.word(first + 8) : 0;
     if (is_type(is) && c_text(pages_.word(is + kTypeName)) == "str") return keys;
   }
@@ -180,8 +180,8 @@ std::uint64_t PythonReader::bytes_of(std::uint64_t object, const Type& type) {
   constexpr std::uint64_t kMax = std::uint64_t{1} << 36;
   std::uint64_t bytes = type.size + (type.holds() ? kCollectorHead : 0);
   if (type.kind == Kind::list) bytes += 8 * std::min(pages_.word(object + 32), kMax);
-  if (type.name == "int") return bytes + 4;  // since 3.12 its size has other bits beside it
-  // These have items, but not their number where others do.
+  if (type.name == "int") return bytes + 4;  // since 3.12 other bits share the size field
+  // These have items, but no count in the usual place.
   bool counted = type.kind != Kind::frame && type.kind != Kind::generator;
   if (type.item && counted) bytes += type.item * std::min(size(object), kMax);
   if (type.name == "str") bytes += std::min(pages_.word(object + python_.objects.text_length), kMax);
@@ -192,12 +192,12 @@ std::uint64_t PythonReader::size(std::uint64_t object) {
   return pages_.word(object + kSize);
 }
 
-// A tuple's type says how large one without items is.
+// For a tuple the type has the size without items.
 std::uint64_t PythonReader::items(std::uint64_t object, const Type& type) {
   return type.kind == Kind::tuple ? object + type.size : pages_.word(object + kSize + 8);
 }
 
-// A deque's are many.
+// A deque has many blocks: 0.
 std::uint64_t PythonReader::storage(std::uint64_t object, const Type& type) {
   switch (type.kind) {
     case Kind::list:
@@ -212,8 +212,8 @@ std::uint64_t PythonReader::storage(std::uint64_t object, const Type& type) {
 }
 
 std::uint64_t PythonReader::size_in_pool(std::uint64_t address) {
-  // The head of a pool: how many are in use, the first that is free, neighbours, its arena, its class of
-  // sizes, where the next that never was one would be, and the last such place.
+  // Pool header: used blocks, first free block, links, arena, size class, offset of the next unused block,
+  // and the last such offset.
   constexpr std::uint64_t kPools[] = {4096, 16384};  // before 3.10, and since
   constexpr std::uint64_t kHeadOfPool = 48, kStep = 16, kClasses = 32;
   for (std::uint64_t pool_size : kPools) {
@@ -256,8 +256,8 @@ std::optional<std::uint64_t> PythonReader::length(std::uint64_t object, const Ty
   return length && *length < kMaxLength ? length : std::nullopt;
 }
 
-// Objects/dictobject.c: behind the indices stand hash, key and value; since 3.11 no hash where all keys are
-// strings. In a dict whose keys are shared the values stand by themselves.
+// Objects/dictobject.c: the indices are followed by hash, key and value; since 3.11 without hash if all keys
+// are strings. A dict with shared keys has its values elsewhere.
 std::optional<PythonReader::Keys> PythonReader::keys_at(std::uint64_t keys) {
   if (!may_be_object(keys)) return std::nullopt;
   if (python_.version.minor <= 10) {
@@ -267,7 +267,7 @@ std::optional<PythonReader::Keys> PythonReader::keys_at(std::uint64_t keys) {
     Keys out{keys + 40 + size * index, 24, pages_.word(keys + 32), size};
     return out.count <= size ? std::optional(out) : std::nullopt;
   }
-  auto head = pages_.get<std::array<std::uint8_t, 3>>(keys + 8);  // logarithms of its sizes, and its kind
+  auto head = pages_.get<std::array<std::uint8_t, 3>>(keys + 8);  // log2 of its sizes, and its kind
   if (!head) return std::nullopt;
   auto [size, index, kind] = *head;
   if (size > 40 || index > 43 || index < size || kind > 2) return std::nullopt;

@@ -22,28 +22,28 @@ class Owned {
   using Type = PythonReader::Type;
   static constexpr std::uint64_t kHead = 16, kFewElements = 32, kMaxWalked = 512, kSmallest = 16,
                                  kMaxSmall = 512;
-  static constexpr std::uint64_t kTags = 7;  // 3.14 marks what a frame has borrowed
+  static constexpr std::uint64_t kTags = 7;  // 3.14 marks a frame's borrowed references
   static constexpr std::size_t kMaxObjects = 128;
   static constexpr double kMaxWeight = 1 << 20;
   static constexpr std::uint32_t kMaxReferences = 8;
   static constexpr std::uint64_t kLeastData = 1024;
   static constexpr std::size_t kMaxBlocks = 64;
   static constexpr unsigned kMaxDepth = 3;
-  // NumPy's PyArrayObject: an array without this flag has the data of another.
+  // NumPy's PyArrayObject: without this flag, the array uses another one's data.
   static constexpr std::uint64_t kArrayFlags = 64, kOwnsData = 4;
   struct Step {
     std::uint64_t object = 0;
     double weight = 1;
   };
 
-  // A pool says how large the block at `address` is; else it is what the object says.
+  // Size from the pool that contains `address`, else from the object.
   void take(std::uint64_t address, std::uint64_t bytes, double weight) {
     std::uint64_t in_pool = reader_.size_in_pool(address);
     sum_.all += weight * static_cast<double>(in_pool ? in_pool : bytes);
     if (in_pool) sum_.small += weight * static_cast<double>(in_pool);
   }
 
-  // Once as many references to it have been met as it has.
+  // Followed once all its references have been found.
   void follow(std::uint64_t object, double weight) {
     if (steps_.size() >= kMaxObjects || !may_be_object(object)) return;
     auto references = pages_.get<std::uint32_t>(object);
@@ -89,7 +89,7 @@ class Owned {
     } else if (type->kind == Kind::cell) {
       follow(pages_.word(object + kHead), weight);
     } else if (type->kind == Kind::other || type->kind == Kind::generator || type->kind == Kind::frame) {
-      // Behind a frame stand its locals; behind a generator, since 3.11, its frame.
+      // A frame is followed by its locals; a generator, since 3.11, by its frame.
       std::uint64_t all = type->kind == Kind::other ? 0 : reader_.size_in_pool(object);
       bool is_view = type->name == "numpy.ndarray" && !(pages_.word(object + kArrayFlags) & kOwnsData);
       for (std::uint64_t at = kHead; at < std::min(std::max(all, type->size), kMaxWalked); at += 8) {
@@ -108,7 +108,7 @@ class Owned {
     }
   }
 
-  // What an object of C code points to: data, or a small block that points to it.
+  // The target of a C object's pointer: data, or a small block that points to data.
   void follow_block(std::uint64_t address, double weight, unsigned depth) {
     if (address % 16 || seen_ >= kMaxBlocks || sum_.blocks.contains(address)) return;
     std::uint64_t bytes = living_block(pages_, address);
@@ -124,7 +124,7 @@ class Owned {
       follow_block(pages_.word(address + at), weight, depth + 1);
   }
 
-  // Of a large block there may be little that was ever touched.
+  // Much of a large block may never have been touched.
   double part_present(std::uint64_t address, std::uint64_t bytes) {
     constexpr std::uint64_t kAsked = 4, kSure = 65536;
     if (bytes < kSure) return 1;
@@ -138,15 +138,15 @@ class Owned {
   PresentPages& pages_;
   std::size_t seen_ = 0;  // blocks
   std::vector<Step> steps_;
-  std::unordered_map<std::uint64_t, std::uint32_t> met_;  // references
+  std::unordered_map<std::uint64_t, std::uint32_t> met_;  // references found
   OwnedBytes sum_;
 };
 
 }  // namespace
 
-// malloc/malloc.c: 8 bytes before a block its size with three flags: the one before is in use, it is a
-// mapping of its own, it is of another arena. A mapping has before that how far from its begin it starts; of
-// any other the next one says that this one is in use.
+// malloc/malloc.c: 8 bytes before a block is its size with three flags: previous block in use, mmapped, other
+// arena. An mmapped block has its offset in the mapping before that; for any other, the next block's flags
+// show that it is in use.
 std::uint64_t living_block(PresentPages& pages, std::uint64_t address) {
   constexpr std::uint64_t kInUse = 1, kMapped = 2, kFlags = 7, kHeader = 16, kLeast = 32;
   constexpr std::uint64_t kBytesOfPage = 4096;

@@ -22,7 +22,7 @@ std::optional<std::uint32_t> number_of(std::string_view text) {
   return value;
 }
 
-// The job's rank, or this machine's.
+// The rank in the job, or on this machine.
 std::optional<std::uint32_t> rank_of(const Arguments& args, std::string_view environment) {
   constexpr std::array<std::string_view, 4> kVariables = {
       "RANK=", "SLURM_PROCID=", "OMPI_COMM_WORLD_RANK=", "LOCAL_RANK="};
@@ -52,13 +52,13 @@ bool is_launcher(const Arguments& args, std::string_view comm) {
     return std::find(kPrograms.begin(), kPrograms.end(), name) != kPrograms.end();
   };
   if (args.empty()) return known(comm);
-  // "python torchrun …" and "python -m torch.distributed.run …" as well.
+  // Also "python torchrun …" and "python -m torch.distributed.run …".
   auto second = std::next(args.begin());
   return known(base_name(args.front())) || (second != args.end() && known(base_name(*second))) ||
          has_word(args, "torch.distributed.run") || has_word(args, "torch.distributed.launch");
 }
 
-// nullopt: nothing says that it is a worker.
+// nullopt: no sign that it is a worker.
 std::optional<std::string> worker_by_name(const Arguments& args, std::string_view comm) {
   struct Known {
     std::string_view part, what;
@@ -105,7 +105,7 @@ std::vector<ProcessRole> find_roles(std::span<const ProcessRef> processes,
     if (parent == by_pid.end() || parent->second == i) continue;
     has_children[parent->second] = true;
     auto what = worker_by_name(args, p.comm);
-    // Forked, and executed nothing since. A launcher's copies are about to execute what they are for.
+    // Forked, without an exec since. A launcher's forks are about to exec their program.
     if (!what && !args.empty() && args == processes[parent->second].cmdline && !is_launcher(args, p.comm))
       what = "";
     if (!what) continue;

@@ -12,19 +12,19 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMaxUnread = 6 << 20;  // bytes of stacks, 24 KiB each at most
+constexpr std::size_t kMaxUnread = 6 << 20;  // bytes of stacks, at most 24 KiB each
 constexpr std::size_t kMaxUnreadOne = 32 << 10;
-constexpr std::size_t kMaxBlocks = 32 << 10;  // 5 MiB, of 65,536 that the kernel's table has for all
+constexpr std::size_t kMaxBlocks = 32 << 10;  // 5 MiB, of 65,536 entries in the kernel programs' table
 constexpr std::size_t kMaxReadAtOnce = 100, kMaxCheckedAtOnce = 500;
 constexpr std::uint32_t kMaxGap = 8, kMinChecks = 6;
 constexpr Nanos kReadAfter = std::chrono::milliseconds(500);
 constexpr double kLongerThanLives = 1.5;
-constexpr std::uint64_t kMinOlder = 3;  // blocks of a site that is known by itself
+constexpr std::uint64_t kMinOlder = 3;  // blocks of a site judged by itself
 constexpr Bytes kLarge = MiB(1);
 constexpr std::size_t kMaxLookedInto = 4096;
 constexpr std::uint64_t kPagesEach = 64;
-constexpr double kMaxTaken = 0.95;  // of a program's time, by breakpoints,
-constexpr double kDearer = 3;       // which in a program with records and cold caches cost up to so much more
+constexpr double kMaxTaken = 0.95;  // of a program's time, spent in breakpoints,
+constexpr double kDearer = 3;       // which with records and cold caches may cost up to this much more
 
 std::size_t size_of(const wire::Allocation& a) {
   return sizeof(a) + a.stack.size() + a.python.size() * sizeof(wire::PythonFrame);
@@ -38,10 +38,10 @@ std::uint64_t bytes_of(Bytes bytes) {
 
 void Survivors::add(wire::Allocation a) {
   Block block;
-  // Who grows in each call of realloc() is looked at as often as who does not.
+  // A block that grows in each realloc() is sampled as often as others.
   auto before = blocks_.find(a.replaces);
   bool grew = a.born < a.time;
-  if (before != blocks_.end() && before->second.born <= a.born) {  // else it is another thread's by now
+  if (before != blocks_.end() && before->second.born <= a.born) {  // else it belongs to another thread by now
     grew = true;
     block.checks = before->second.checks;
     block.next_check = before->second.next_check;
@@ -83,7 +83,7 @@ void Survivors::freed(const wire::Freed& freed) {
     freed_before_[freed.address] = freed.time;
     return;
   }
-  // Where calls of free() are not watched any more, that another block has its place is told long after.
+  // Once free() is no longer traced, the reuse of a block's place is reported long after the free.
   Nanos age = freed.time - block->second.born;
   freed_.add(freed.time, age);
   (block->second.site ? freed_of_[*block->second.site] : freed_unread_).add(freed.time, age);
@@ -114,7 +114,7 @@ void Survivors::check(MonoTime now, const Held& held) {
     if (size < kTellsFrom) continue;
     --left;
     if (auto is = held(block->first, size, block->second.resized()); is && !*is) {
-      // The record of a move may be on its way; and once realloc() is not watched, there is none.
+      // A record of its move may be on its way; and once realloc() is not traced, there is none.
       if (block->second.resized()) {
         block->second.gone = now;
         continue;
@@ -204,7 +204,7 @@ Nanos Survivors::LargeGone::oldest(const WatchedAllocations& w) const {
   return out;
 }
 
-// Where what was freed was seen until `end`, and no block that is as old as `age` is going to be.
+// For frees seen until `end`, when no block older than `age` will be freed any more.
 Survivors::Known Survivors::known_until(MonoTime end, Nanos age, const WatchedAllocations& w,
                                         Seconds window) {
   Known out;
@@ -228,20 +228,20 @@ bool Survivors::is_looked_at(const Block& block, const WatchedAllocations& w) {
   return block.checks >= kMinChecks && w.until[static_cast<std::size_t>(block.function)] > w.frees_until;
 }
 
-// Blocks that a function made while it was watched: another one in their place was seen until then.
+// For blocks of a function while it was traced: the reuse of their place was seen until then.
 Survivors::Known Survivors::known_by_looks(std::size_t function, const WatchedAllocations& w,
                                            Seconds window) const {
   MonoTime end = w.until[function];
   Nanos oldest = std::max(freed_.until(w.frees_until), large_gone_.oldest(w));
   auto age = std::chrono::duration_cast<Nanos>(kLongerThanLives * oldest);
-  for (const auto& [address, block] : blocks_)  // too young to have been looked at often
+  for (const auto& [address, block] : blocks_)  // too young to have been checked often
     if (static_cast<std::size_t>(block.function) == function && block.bytes >= bytes_of(kTellsFrom) &&
         !is_looked_at(block, w))
       age = std::max<Nanos>(age, end - block.born);
   return known_until(end, age, w, window);
 }
 
-// One buffer of seconds that is freed would make every site unsure.
+// Otherwise one freed buffer that lived for seconds would make every site unsure.
 std::map<std::uint32_t, Survivors::Known> Survivors::known_by_themselves(const Known& by_frees,
                                                                          const WatchedAllocations& w,
                                                                          Seconds window) const {
@@ -262,28 +262,28 @@ std::map<std::uint32_t, Survivors::Known> Survivors::known_by_themselves(const K
   return out;
 }
 
-/// A block that stayed, as part of a sum.
+/// A retained block, as a term of a sum.
 struct Survivors::Stayed {
   static constexpr std::size_t kParts = 8;
   double weight, size, scale;
-  double in_doubt;       // bytes between two pages of it that were looked at
-  std::size_t part;      // of the window, in which it was allocated
-  double slowed, doubt;  // beside the bytes: what it kept faster when it was not watched
+  double in_doubt;       // bytes between a resident and an absent sampled page
+  std::size_t part;      // of the window in which it was allocated
+  double slowed, doubt;  // extra retention in untraced time, and its error
   double unsure;         // of the bytes
   double objects;
 };
 
-/// What stays of a site, as a sum over its blocks.
+/// The sum of a site's retained blocks.
 struct Survivors::Sum {
   static constexpr std::size_t kParts = Stayed::kParts;
   double bytes = 0, variance = 0, largest = 0;
   double slowed = 0, doubt = 0, unsure = 0;
-  std::array<double, kParts> parts{};  // the bytes by when they were allocated
+  std::array<double, kParts> parts{};  // bytes by time of allocation
   double unwatched = 0;
   std::uint64_t blocks = 0;
   double objects = 0;
 
-  // A block that stands for more than itself was met by chance, and so was each in a part of the window.
+  // A block with a weight above 1 was sampled by chance, and so was its part of the window.
   void add(const Stayed& block) {
     const double weight = block.weight, scale = block.scale;
     bytes += weight * scale;
@@ -299,7 +299,7 @@ struct Survivors::Sum {
     unsure += block.unsure;
     objects += block.objects;
   }
-  // A program works now more, now less: by how uneven the parts are, what was not watched may be otherwise.
+  // A program's rate varies: the variation between the parts gives the error for untraced time.
   double uneven() const {
     if (bytes <= 0) return 0;
     double squares = 0, mean = bytes / kParts;
@@ -321,16 +321,16 @@ double Survivors::most_faster(const WatchedAllocations& w) {
   return 1 / (1 - std::clamp(kDearer * w.taken, 0.0, kMaxTaken));
 }
 
-// Where it is not known, without the breakpoints it was as much faster as they took of its time, or no
-// faster: who waits between its steps has that time.
+// If unknown, without breakpoints the program was faster by up to the time that they took, or not at all: a
+// program that waits between its steps has that time to spare.
 WatchedAllocations::Faster Survivors::when_not_watched(const WatchedAllocations& w) {
   const double most = most_faster(w) - 1;
   if (!w.faster) return {most / 2, most / 2};
   return {std::min(w.faster->by, most), w.faster->doubt};
 }
 
-// How much more than a window's worth of what was seen it is: what was seen of a function's `made`, which
-// began with the part in which everything was watched, and the program was slow. No less than 0.
+// The excess over linear scaling for untraced time: a function was traced for `made`, which began with the
+// part in which everything was traced, and the program was slow. At least 0.
 double Survivors::more_when_not_watched(const WatchedAllocations& w, double made, Seconds window,
                                         double faster) {
   double slow = std::min(Seconds(w.all_watched()).count(), made);
@@ -350,8 +350,8 @@ std::map<std::uint32_t, Survivors::Ages> Survivors::ages_by_site(const WatchedAl
   return out;
 }
 
-// As many of those that are too young to tell will stay as of the others, but no more than there are: a
-// program that has stopped growing has none.
+// Assumes that young blocks are retained at the same rate as older ones, but no more than exist: a program
+// that stopped growing has none.
 double Survivors::scale_of(const Block& block, const Known& known, const Ages& of_site) {
   auto f = static_cast<std::size_t>(block.function);
   if (block.grew) return known.of_grown;
@@ -363,7 +363,8 @@ double Survivors::told_bytes(const Block& block) {
   return static_cast<double>(block.bytes) - (block.grew ? static_cast<double>(block.base) : 0);
 }
 
-// Of what it stands for: what grew in realloc() is its end, which is touched last.
+// The resident fraction of what the block stands for: growth by realloc() is at its end, which is touched
+// last.
 double Survivors::part_held(const Block& block) {
   double told = told_bytes(block), untouched = (1 - block.held) * static_cast<double>(block.bytes);
   return told > 0 ? std::max(0.0, told - untouched) / told : 1;
@@ -434,7 +435,7 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
   add_what_went(w, by_frees, by_site, sites, all);
   for (const auto& [site, sum] : sites) {
     out.sites[site] = sum.kept(true);
-    all.bytes += std::max(0.0, -sum.bytes);  // as none of them is less than nothing
+    all.bytes += std::max(0.0, -sum.bytes);  // as none of them is negative
   }
   out.all = all.kept(false);
   return out;
@@ -443,11 +444,11 @@ Survivors::Estimate Survivors::estimate(const WatchedAllocations& w, Seconds win
 void Survivors::add_what_went(const WatchedAllocations& w, const Known& by_frees,
                               const std::map<std::uint32_t, Known>& by_site,
                               std::map<std::uint32_t, Sum>& sites, Sum& all) const {
-  // None of a kind may be seen although some stay: one of a common size.
+  // Sampling may miss every block of a kind although some are retained: at most one of common size.
   double most = *std::max_element(by_frees.of_function.begin(), by_frees.of_function.end());
   all.largest = std::max(all.largest, 2 * most * w.sample.as_double());
-  // A queue frees the oldest first: how many of those stay that were made early says nothing of the later
-  // ones, of which none may have gone yet.
+  // A queue frees the oldest first: how many early blocks are retained proves nothing about later ones, of
+  // which none may have been freed yet.
   for (const auto& [site, bytes] : gone_) {
     double may_stay = by_frees.sure || by_site.contains(site) ? 0 : static_cast<double>(bytes) * most;
     all.doubt += may_stay;

@@ -27,7 +27,7 @@ constexpr off_t kMaxJit = 64 << 20;
 constexpr std::size_t kMaxJitFunctions = 256 << 10;  // 24 bytes each
 constexpr Nanos kJitEvery = std::chrono::seconds(1);
 
-// What it is may be 2^30 times as long: then there is no memory for it.
+// The demangled name may be 2^30 times as long: then malloc() fails.
 std::string demangled(const std::string& name) {
   int status = 0;
   std::unique_ptr<char, decltype(&std::free)> plain(
@@ -37,22 +37,21 @@ std::string demangled(const std::string& name) {
 
 }  // namespace
 
-/// What a program that makes its code as it runs says of it in /tmp/perf-PID.map: "START SIZE name", in
-/// hexadecimal digits.
+/// Functions that a JIT compiler lists in /tmp/perf-PID.map: "START SIZE name", in hexadecimal.
 struct Symbols::Jit {
   std::string path;
   std::uint32_t owner = 0;
   MonoTime next_read{};
   std::optional<ProcessMemory::File> file;
-  off_t size = 0;  // of what was read, up to the last line's end
+  off_t size = 0;  // bytes read, up to the last complete line
   std::uint64_t cut = 0;
   struct Function {
     std::uint64_t begin, size;
-    std::uint32_t name;  // where it stands in the file
+    std::uint32_t name;  // offset in the file
   };
   std::vector<Function> functions;  // by address
 
-  // What was appended. Names stay in the file until one is asked for.
+  // Reads appended lines. Names stay in the file until needed.
   void read(const ProcessMemory& memory) {
     auto now = memory.open_in_root(path, owner);
     struct stat about {};
@@ -72,7 +71,7 @@ struct Symbols::Jit {
       take(had.substr(0, lines));
       size += static_cast<off_t>(lines);
     }
-    cut += about.st_size > kMaxJit;  // sparse, or a mistake
+    cut += about.st_size > kMaxJit;  // sparse, or broken
     std::ranges::stable_sort(functions, {}, &Function::begin);
   }
 
@@ -130,7 +129,7 @@ const Mapping* Symbols::mapping_at(std::uint64_t address) const {
   return after == maps_.begin() || address >= std::prev(after)->end ? nullptr : &*std::prev(after);
 }
 
-// Separate symbols are found by build id alone: a debug link is a path of the file's own choice.
+// Debug files are found only by build id: a debug link is a path chosen by the file.
 void Symbols::find_debug(File& file) const {
   if (std::exchange(file.searched, true)) return;
   std::string id = file.mapped->elf->build_id();

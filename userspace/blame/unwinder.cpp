@@ -21,18 +21,18 @@ constexpr std::size_t kMaxFrames = 256, kMaxModules = 256;
 constexpr pid_t kThread = 1;  // one thread is enough: each sample is its state
 constexpr int kStackPointer = 7, kInstruction = 16;
 
-// Of all of them. dwfl_attach_state() passes over modules whose name ends with " (deleted)", which it could
-// not open by it, and fails where all do: after an upgrade, or as a tenant likes.
+// One name for all modules. dwfl_attach_state() skips modules whose name ends in " (deleted)", which it
+// cannot open by name, and fails if all do: after an upgrade, or by intent of a tenant.
 constexpr const char* kModule = "mapped";
 
-// .eh_frame is in the file itself: no search for separate debug information, which may ask the network.
+// .eh_frame is in the file itself: do not search for separate debug information, possibly over the network.
 int no_debuginfo(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word, char**) {
   return -1;
 }
 
-// A module's own data. libdwfl would read whole sections, those of debug information among them, as long as
-// the file says that they are: it is given a file of what unwinds alone, of bounded size, and held once for
-// all processes.
+// Opens the ELF image of a module. libdwfl would read whole sections, including debug information, of any
+// length that the file claims: it gets an image with only unwind data, of bounded size, and shared by all
+// processes.
 int open_elf(Dwfl_Module*, void** own, const char*, Dwarf_Addr, char** name, Elf** elf) {
   auto* module = static_cast<UnwoundModule*>(*own);
   if (!module) return -1;
@@ -42,7 +42,7 @@ int open_elf(Dwfl_Module*, void** own, const char*, Dwarf_Addr, char** name, Elf
   *elf = elf_memory(module->image->data(), module->image->size());
   if (!*elf) return -1;
   *name = strdup("");
-  return -1;  // there is no descriptor
+  return -1;  // there is no file descriptor
 }
 const Dwfl_Callbacks kCallbacks = {open_elf, no_debuginfo, nullptr, nullptr};
 
@@ -95,8 +95,8 @@ Unwinder::Unwinder(const ProcessMemory& memory, std::span<const Mapping> maps, M
   state_->dwfl.reset(dwfl_begin(&kCallbacks));
   if (!state_->dwfl) return;
   dwfl_report_begin(state_->dwfl.get());
-  // The mapping of a file's head comes first and has its ELF header; its address is where the file begins.
-  // The others follow, up to another file's.
+  // The mapping with the file's ELF header comes first; its address is the load address. The file's other
+  // mappings follow, until another file's.
   std::set<std::pair<std::string, std::uint64_t>> seen;
   std::vector<std::pair<const Mapping*, std::uint64_t>> modules;
   bool goes_on = false;
