@@ -19,12 +19,12 @@
 namespace oomcast {
 namespace {
 
-constexpr double kMinBranch = 0.03;   // to have a branch in the tree
-constexpr double kMinOfWindow = 0.2;  // in which allocations were watched; else it is said
+constexpr double kMinBranch = 0.03;   // for a branch in the tree
+constexpr double kMinOfWindow = 0.2;  // traced fraction; a note is printed below it
 constexpr std::size_t kMaxShown = 20, kMaxDepth = 64, kMaxTree = 30;
-constexpr std::size_t kMaxEnded = 5, kMaxUnread = 16, kMaxFlat = 3;  // by name
+constexpr std::size_t kMaxEnded = 5, kMaxUnread = 16, kMaxFlat = 3;  // listed by name
 
-// "void std::vector<int>::_M_realloc_insert<int const&>(…)": names of templates begin with what they return.
+// "void std::vector<int>::_M_realloc_insert<int const&>(…)": names of templates begin with the return type.
 std::string_view without_return_type(std::string_view function) {
   constexpr std::string_view kUnnamed = "(anonymous namespace)", kOperator = "operator";
   std::size_t begin = 0;
@@ -43,7 +43,7 @@ std::string_view without_return_type(std::string_view function) {
   return function.substr(begin);
 }
 
-// What every program allocates by: the line that matters is its caller's.
+// Allocation functions of every program: the line that matters is the caller's.
 bool is_plumbing(const Frame& frame) {
   constexpr std::array<std::string_view, 9> kFiles = {"libc.so",     "libc-2.",     "libstdc++.so",
                                                       "ld-linux",    "libjemalloc", "libtcmalloc",
@@ -83,7 +83,7 @@ class Tree {
  public:
   Tree(Bytes whole, Seconds window) : whole_(whole), window_(window) {}
 
-  /// The largest branches first; what there is no room for is counted.
+  /// The largest branches first; lines without room are counted.
   std::string text(Node& root) {
     print(root, 0);
     if (left_out_)
@@ -100,7 +100,7 @@ class Tree {
       if (share(child.grown, whole_) < kMinBranch) break;
       if (lines_ < kMaxTree) {
         ++lines_;
-        // A chain of single callees stands at one depth: only what branches is a step to the right.
+        // A chain of single callees stays at one depth: only branches are indented.
         out_ += fmt::format("  {:>10} {:>13} {:>4.0f}%  {:{}}{}\n", format_size(child.grown),
                             format_rate(rate(child.grown, window_)), 100 * share(child.grown, whole_), "",
                             depth, to_text(*child.frame));
@@ -117,8 +117,8 @@ class Tree {
   std::size_t lines_ = 0, left_out_ = 0;
 };
 
-// "kept: 36 blocks, 20.2 ± 1.1 MiB": allocated there and not freed; other lines are those that touched the
-// pages first.
+// "kept: 36 blocks, 20.2 ± 1.1 MiB": allocated there and not freed; other lines merely touched the pages
+// first.
 std::string evidence(const Kept& kept) {
   if (!kept.blocks) return "touched";
   std::string size = kept.error < kept.bytes ? format_size(kept.bytes) + " ± " + format_size(kept.error)
@@ -126,7 +126,7 @@ std::string evidence(const Kept& kept) {
   return fmt::format("kept: {} block{}, {}", kept.blocks, kept.blocks == 1 ? "" : "s", size);
 }
 
-// The lines that most of it comes from, whatever led there.
+// The lines that most of the growth comes from, by any stack.
 std::string top_lines(const BlameProcess& p, Seconds window) {
   constexpr std::size_t kMax = 5;
   struct Line {
@@ -171,7 +171,7 @@ std::string top_lines(const BlameProcess& p, Seconds window) {
   return out.empty() ? out : out + "  by stack, outermost first:\n";
 }
 
-// By line: what the driver was asked for, not what the pool that asked gave out.
+// By line: memory requested from the driver, not what the pool handed out.
 std::string gpu_lines(const BlameProcess& p) {
   constexpr std::size_t kMax = 5;
   std::map<std::string, std::pair<Bytes, std::uint64_t>> sums;
@@ -206,7 +206,7 @@ std::string name_and_pid(const ProcessRef& p) {
 }
 
 // "the launcher uv[100] is flat", "20 compile workers of python3[141495] are flat, 8.0 GiB of their own":
-// who is part of the job and does not grow.
+// processes of the job that do not grow.
 std::string family(const BlameReport& report) {
   constexpr Bytes kFlat = MiB(1);
   auto moved = [&](Bytes grown) {
@@ -333,7 +333,7 @@ void doubt_unread(const BlameReport& report, std::vector<std::string>& out) {
     out.push_back(fmt::format("nor could those of {} more processes", named - kMaxUnread));
 }
 
-// Where nothing grows, what weakens that: not how well lines were found.
+// If nothing grows: doubts about the counters, not about how well lines were found.
 std::vector<std::string> doubts_of_counters(const BlameReport& report) {
   std::vector<std::string> out;
   if (!report.no_stacks.empty())
@@ -382,13 +382,13 @@ bool grows_in_the_pool(const BlameProcess& p) {
   return p.grown_hugetlb && *p.grown_hugetlb != Bytes{};
 }
 
-// `first`: none is shown yet, so that the largest is, whatever its share.
+// `first`: none is shown yet, so show the largest, whatever its share.
 bool is_shown(const BlameProcess& p, const BlameReport& report, bool first) {
   return grows_in_the_pool(p) || !p.gpu.empty() || share(p.grown(), report.grown) >= kMinShare ||
          (first && p.grown() > Bytes{});
 }
 
-// A process and its counters, without the line's end.
+// A process and its counters, without a newline.
 std::string process_line(const BlameProcess& p, const BlameReport& report) {
   std::string out =
       fmt::format("\n{}  {}  {}  {:.0f}%", describe(p.process), signed_size(p.grown()),
@@ -404,7 +404,7 @@ std::string process_line(const BlameProcess& p, const BlameReport& report) {
   return out + (p.exited ? "  ended" : p.growth_unknown ? "  growth not known" : "");
 }
 
-// Its lines of code, the stacks that lead there, and what has none.
+// Its lines of code, the stacks leading there, and the growth without any.
 std::string lines_and_stacks(const BlameProcess& p, const BlameReport& report) {
   std::string out = top_lines(p, report.window);
   Node root;

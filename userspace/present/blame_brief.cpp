@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMaxProcesses = 16, kMaxSites = 8, kMaxCallers = 8, kMaxName = 256;
 constexpr std::size_t kMaxAddedTo = 8, kMaxAdders = 2, kMaxAdderCallers = 2;
 
-// Below main, or a thread's function: every program has it.
+// Below main, or a thread's start function: every program has it.
 bool begins_everything(const Frame& frame) {
   std::string_view f = frame.function;
   return frame.kind == Frame::Kind::native &&
@@ -25,7 +25,7 @@ bool begins_everything(const Frame& frame) {
           f == "__clone3");
 }
 
-// A path's end says more than its beginning.
+// The end of a path identifies a file better than its beginning.
 void shorten_path(std::string& path) {
   if (path.size() > kMaxName) path.erase(0, path.size() - kMaxName);
 }
@@ -45,7 +45,7 @@ Stack in_brief(const Stack& stack, std::size_t most = kMaxCallers) {
   return out;
 }
 
-// Those that add most, and the sum of the others, without a stack.
+// Keeps those that add most, and the sum of the others, without a stack.
 void cut_additions(std::vector<BlameAddition>& additions, std::size_t most) {
   BlameAddition others;
   for (std::size_t i = 0; i < additions.size(); ++i)
@@ -57,7 +57,7 @@ void cut_additions(std::vector<BlameAddition>& additions, std::size_t most) {
   if (others.seen) additions.push_back(std::move(others));
 }
 
-// Sites that differ inside of their culprit only are one, and the largest of them first.
+// Merges sites that differ only inside of their culprit; the largest first.
 std::vector<BlameSite> in_brief(const std::vector<BlameSite>& sites) {
   std::map<std::tuple<Stack, std::optional<std::uint32_t>, bool, bool>, BlameSite> joined;
   for (const BlameSite& site : sites) {

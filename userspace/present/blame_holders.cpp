@@ -18,7 +18,7 @@
 namespace oomcast {
 namespace {
 
-// Of those that were seen, most first; which holder's line stands above it is not told again.
+// The stacks seen to add, most frequent first; not the line already printed above.
 std::string adders(const BlameHolder& holder, std::string_view line, bool unknown) {
   constexpr std::size_t kMax = 3;
   std::map<std::string, std::uint64_t> sums;

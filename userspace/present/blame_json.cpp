@@ -18,7 +18,7 @@
 
 namespace oomcast {
 
-// Each type's fields once, for both ways, in the order of what is written.
+// Each type's fields once, for reading and writing, in output order.
 void fields(auto& a, Like<Frame> auto& f) {
   constexpr std::array<std::string_view, 2> kKinds{"native", "python"};
   a.one_of("kind", f.kind, kKinds);
@@ -103,7 +103,7 @@ void fields(auto& a, Like<GrownType> auto& t) {
   a("bytes_at_least", t.least);
 }
 
-// Two containers may have one path: between processes the number counts.
+// Two containers may have one path: between processes the number identifies them.
 template <typename A>
 void fields(A& a, Like<BlameSite> auto& s, const BlameProcess& p, const BlameReport& report) {
   static const std::vector<BlameHolder> none;
@@ -224,7 +224,7 @@ Result<BlameReport> parse_blame(std::string_view text, const std::string& name) 
   if (!json.is_object() || type == json.end() || *type != "blame")
     return Error::failed(fmt::format("{} is not what `oomcast blame --json` writes", name));
   BlameReport out;
-  bool whole = true;  // of no interest: not that of an older version
+  bool whole = true;  // ignored: an older version's report lacks fields
   JsonReader reader(json, whole);
   fields(reader, out);
   if (!(out.window > Seconds(0)))

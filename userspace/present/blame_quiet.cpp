@@ -12,10 +12,10 @@
 namespace oomcast {
 namespace {
 
-// One-time buffers and caches stay as well, but are few.
+// One-time buffers and caches are retained as well, but are few.
 constexpr std::uint64_t kEnoughToStay = 5;
 
-// Beyond its error, and not once.
+// Above the error, and more than once.
 bool seen_to_stay(const BlameProcess& p, const BlameSite& site) {
   if (site.sure() <= Bytes{}) return false;
   if (site.kept.blocks >= kEnoughToStay) return true;
@@ -62,7 +62,7 @@ std::string nothing_grows(const BlameReport& report) {
     if (!most || p.grown() > most->grown()) most = &p;
   }
   if (!most) return "";
-  // Page cache, tmpfs and the kernel's own memory belong to no process.
+  // Page cache, tmpfs and kernel memory belong to no process.
   Bytes beside = report.cgroup_grown ? *report.cgroup_grown - report.grown : Bytes{};
   bool only_processes = beside <= enough;
   std::string out = fmt::format("{}: {} grows: ", escape_for_terminal(report.scope),

@@ -24,7 +24,7 @@ std::string usage_of_limit(const OverviewRow& row) {
   return fmt::format("{} of {} ({}) {}", format_size(*row.usage), format_size(*row.limit), percent(row), of);
 }
 
-// Those in scope; deepest first.
+// Ancestors in scope with a limit, deepest first.
 void add_limits_above(const Overview& o, const OverviewRow& row, std::size_t width, std::vector<Line>& out) {
   if (!row.cgroup) return;
   std::vector<const OverviewRow*> above;
@@ -47,7 +47,7 @@ void add_limits_above(const Overview& o, const OverviewRow& row, std::size_t wid
   }
 }
 
-// From which lines its processes grow, as far as somebody looked.
+// The lines from which its processes grow, if profiled.
 void add_growth_of(const Overview& o, const OverviewRow& row, std::size_t width, std::vector<Line>& out) {
   if (!o.can_look || !row.cgroup) return;
   out.emplace_back();

@@ -8,11 +8,11 @@
 namespace oomcast {
 namespace {
 
-constexpr double kFlatPart = 0.05;     // of the highest: no more than this is no movement
-constexpr double kSwing = 0.25;        // of all that it moved, there and back: a turn
-constexpr double kLongBefore = 0.3;    // of the time: what was flat for so long is told by itself
+constexpr double kFlatPart = 0.05;     // of the maximum: less is no movement
+constexpr double kSwing = 0.25;        // of the total movement: a turn
+constexpr double kLongBefore = 0.3;    // of the time: a longer flat part is described by itself
 constexpr double kSmallest = 1 << 20;  // bytes
-constexpr double kUntilKill = 2;       // s: a curve that ends no earlier ends with the kill
+constexpr double kUntilKill = 2;       // s: a curve that ends so close to the kill ends with it
 
 struct TrendPoint {
   double at = 0, value = 0;
@@ -25,7 +25,7 @@ std::vector<TrendPoint> points_before_kill(const Curve& curve, const std::vector
   return out;
 }
 
-// Where it turned by more than a part of all that it moved; with its beginning and its end.
+// Points where the curve turned by more than a fraction of its total movement; including first and last.
 std::vector<TrendPoint> turns_of(const std::vector<TrendPoint>& points, double moved) {
   enum class Way { unknown, up, down };
   std::vector<TrendPoint> out{points.front()};
@@ -56,7 +56,7 @@ std::string before_kill(double at) {
   return format_duration(Seconds(-at)) + " before the kill";
 }
 
-// One way all the time: from where it began to.
+// Monotonic: from where it began to move.
 std::string one_way(const std::vector<TrendPoint>& points) {
   const TrendPoint &first = points.front(), &last = points.back();
   double moved = last.value - first.value;

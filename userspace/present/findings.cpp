@@ -1,5 +1,4 @@
-// What a post-mortem concludes: sentences for a person who has never seen oomcast, each with what it rests
-// on.
+// The conclusions of a post-mortem: sentences for a user who has never seen oomcast, each with its evidence.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,10 +18,10 @@
 namespace oomcast {
 namespace {
 
-constexpr double kLookBack = 300;  // s, of reclaim
-constexpr double kMinLead = 1;     // s; a later forecast is of no use to anybody
+constexpr double kLookBack = 300;  // s, for reclaim
+constexpr double kMinLead = 1;     // s; a later forecast is useless
 constexpr double kTimeToAct = 10;  // s
-constexpr double kSlow = 0.05;     // of the time: less, nobody has noticed
+constexpr double kSlow = 0.05;     // of the time: less is not noticeable
 
 const PostMortemProcess* row_of(const PostMortem& r, const ProcessRef& p) {
   for (const PostMortemProcess& row : r.processes)
@@ -30,7 +29,7 @@ const PostMortemProcess* row_of(const PostMortem& r, const ProcessRef& p) {
   return nullptr;
 }
 
-/// A limit that was lowered shortly before the kill, from and to.
+/// The last limit decrease shortly before the kill: from, to.
 std::optional<std::pair<Bytes, Bytes>> lowered(const StoredEpisode& e) {
   std::optional<Bytes> limit;
   std::optional<std::pair<Bytes, Bytes>> out;
@@ -68,7 +67,7 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                   clock_at(e, -rise.took.count()), format_size(rise.to), format_duration(rise.took));
   std::vector<std::string> evidence{path};
   std::string came = format_size(rise.to - rise.from);
-  // To print "leak" beside a step would name two causes of one kill.
+  // "leak" next to a step would give two causes for one kill.
   if (rise.before && rise.before->verdict == Verdict::leak && rise.cause != Verdict::leak &&
       rise.before->growth)
     evidence.push_back(fmt::format("{} it grew by {}, too slowly to matter here", ago(rise.before_age),
@@ -114,7 +113,7 @@ std::optional<Finding> how_it_rose(const PostMortem& r) {
                  std::move(evidence)};
 }
 
-/// Where nobody was seen to grow: who had most of it.
+/// If no process was seen to grow: the one that held most.
 std::optional<Finding> who_held(const PostMortem& r) {
   const Episode& told = r.episode.told.episode;
   auto own = [](const PostMortemProcess& p) { return known(p.anon) + known(p.shmem); };
@@ -314,7 +313,7 @@ std::optional<Finding> whose_limit(const PostMortem& r) {
   return out;
 }
 
-// What a forecast said, and by how much it was off.
+// What a forecast predicted, and its error.
 std::string as_it_came(const StoredEpisode& e, const ForecastFact& f) {
   double left = -from_kill(e, f.time), low = f.forecast.eta_low.value_or(*f.forecast.eta).count();
   bool within = left >= low && (!f.forecast.eta_high || left <= f.forecast.eta_high->count());
@@ -334,7 +333,7 @@ std::string how_early(const StoredEpisode& e, double lead) {
   return fmt::format("It was not foreseen in time: the deadline was first forecast {}.", ago(lead));
 }
 
-// Of a kill that was forecast at `since`.
+// For a kill forecast since `since`.
 Finding foreseen_since(MonoTime since, const StoredEpisode& e) {
   const ForecastFact *first = nullptr, *last = nullptr, *act = nullptr;
   for (const ForecastFact* f : foretold(e)) {

@@ -1,4 +1,4 @@
-// What the kernel's report says of the machine: sentences for kills without a memory cgroup's limit.
+// Findings from the kernel's report about the machine: for global OOM kills.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -128,7 +128,7 @@ std::optional<Finding> where_it_ran_out(const PostMortem& r) {
   else if (m.swap_total && m.swap_free)
     out.evidence.push_back(
         fmt::format("swap: {} free of {}", format_size(*m.swap_free), format_size(*m.swap_total)));
-  // The log has only the report's first and last lines, without zones and swap.
+  // A log with only the report's first and last lines has neither zones nor swap.
   if (out.evidence.empty() && e.scope == OomScope::global) return std::nullopt;
   return out;
 }

@@ -59,7 +59,7 @@ const Victim* first_victim(const Episode& e) {
 std::string scope_of(const Episode& e) {
   const Victim* victim = first_victim(e);
   CgroupPtr cgroup = e.limit_cgroup ? e.limit_cgroup : victim ? victim->process.cgroup : nullptr;
-  // `oomcast run` has removed the cgroup that it made.
+  // `oomcast run` has removed its cgroup.
   if (!cgroup || cgroup->path == "/" || cgroup->name.name.starts_with("oomcast-run-")) return "";
   auto plain = [](const std::string& text) {
     return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {

@@ -16,13 +16,13 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxNews = 6;
-constexpr Nanos kXidBefore = std::chrono::minutes(1);  // what came earlier is another story
+constexpr Nanos kXidBefore = std::chrono::minutes(1);  // earlier events are unrelated
 
 std::string clock_at(const StoredEpisode& e, MonoTime t) {
   return format_clock(clock_of(e.run).wall(t)).substr(0, 8);
 }
 
-// Of a card that one of them held something on, or one that is not known, shortly before the kill.
+// An XID on a card that one of them used, or on an unknown card, shortly before the kill.
 std::optional<std::string> xid_of(const StoredEpisode& e, const std::vector<GpuAtKill>& holders,
                                   const GpuFact& f) {
   const GpuEvent& g = f.event;
@@ -65,7 +65,7 @@ std::vector<GpuAtKill> gpu_at_kill(const StoredEpisode& e) {
   std::map<TaskId, std::map<std::optional<GpuUuid>, const GpuSample*>> newest;
   for (const GpuSample& s : e.gpu) {
     if (!s.process) continue;
-    // What a victim held at its end is told after the kill.
+    // A victim's final GPU memory is reported after the kill.
     if (s.time > e.told.episode.time && !is_victim(e.told.episode, *s.process)) continue;
     auto& cards = newest[s.process->id];
     if (s.ended && s.time <= e.told.episode.time)

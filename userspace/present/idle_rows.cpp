@@ -28,7 +28,7 @@ void IdleRows::mark(Overview& o) {
     auto [at, is_new] = seen_.try_emplace(key(row));
     Seen& seen = at->second;
     seen.still_there = true;
-    // A machine that makes a thousand empty cgroups a minute has no news in them.
+    // A thousand new empty cgroups a minute are not news.
     bool moved = is_new ? began_ && row.usage && went_elsewhere(row.usage, Bytes{})
                         : row.limit != seen.limit || went_elsewhere(row.usage, seen.usage);
     if (moved) seen.moved = o.time;

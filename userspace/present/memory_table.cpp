@@ -51,8 +51,8 @@ MemoryRow row_of(const std::string& name, Bytes size) {
   return {name, known->meaning, known->command, size};
 }
 
-// Where the log does not say whose memory ran out: the counters of the machine are printed of no cgroup's
-// kill.
+// If the log does not say whose memory ran out: the kernel prints the machine's counters only for global
+// kills.
 bool is_of_machine(const Episode& e) {
   if (e.limit_cgroup) return false;
   return e.scope ? *e.scope != OomScope::memcg : e.machine && e.machine->ram && !e.usage;

@@ -35,7 +35,7 @@ std::string format_local(WallTime t, const char* form) {
   return {text.data(), std::strftime(text.data(), text.size(), form, &when)};
 }
 
-// In the time of its day, which may be another than today's.
+// In the UTC offset of that day, which may differ from today's.
 std::string time_of(const PastKill& kill, WallTime now) {
   if (!kill.time)
     return kill.since_boot ? format_duration(*kill.since_boot) + " after boot" : std::string("time unknown");
@@ -104,7 +104,7 @@ std::string sizes_of(const Recurrence& r) {
   return out;
 }
 
-// `span`: from the first to the last.
+// `span`: from the first to the last kill.
 std::string describe(const Recurrence& r, Nanos span, WallTime now) {
   std::string out = count(r.kills, "kill");
   if (r.times < 2) return fmt::format("{} in {}", out, format_duration(Seconds(span)));
@@ -140,7 +140,7 @@ std::string without_victim(std::size_t n) {
   return fmt::format("{} in which no process could be killed", count(n, "OOM"));
 }
 
-// Of columns that are long where names are: process, limit, trigger.
+// Shortens columns with long names: process, limit, trigger.
 void shorten(std::vector<std::vector<std::string>>& rows) {
   constexpr std::size_t kProcess = 2, kLimit = 4, kTrigger = 5, kProcessWidth = 22, kLimitWidth = 23;
   for (auto& row : rows) {
@@ -150,7 +150,7 @@ void shorten(std::vector<std::vector<std::string>>& rows) {
   }
 }
 
-// What is wider than `columns` is shortened, and goes on below.
+// Cells wider than `columns` allow are shortened, and continue on the next line.
 void table(std::vector<std::vector<std::string>> rows, std::optional<std::size_t> columns,
            const TextStyle& style, std::string& out) {
   auto widest = [&](std::size_t c) {
@@ -188,7 +188,7 @@ Json time_json(WallTime t) {
   return format_rfc3339(t);
 }
 
-// Below the table, what it says of the kills in it that are not confirmed.
+// Notes on unconfirmed kills, below the table.
 std::string unconfirmed_text(const std::vector<PastKill>& kills, const HistoryFacts& facts) {
   auto n = static_cast<std::size_t>(std::ranges::count(kills, false, &PastKill::confirmed));
   if (n == 0) return "";
@@ -258,7 +258,7 @@ Json user_kill_json(const LoggedUserKill& of) {
 
 // "python3 (4515)", or the cgroup.
 std::string killed_by_other(const OtherKill& kill) {
-  constexpr std::size_t kWidest = 27;  // so that the line has 80 columns
+  constexpr std::size_t kWidest = 27;  // for a line of 80 columns
   if (kill.cgroup) return cut_middle(displayable(*kill.cgroup), kWidest);
   if (kill.unit) return cut_middle(displayable(*kill.unit), kWidest);
   return fmt::format("{} ({})", kill.comm ? displayable(*kill.comm) : std::string("?"), kill.pid);
@@ -280,7 +280,7 @@ std::string user_kills_text(const HistoryFacts& facts) {
   return out;
 }
 
-// A host has one name where logs have its short and its whole name: the first that is met.
+// If logs have both the short and the full name of a host: uses the one seen first.
 class HostNames {
  public:
   explicit HostNames(const std::vector<PastKill>& kills) {
@@ -289,7 +289,7 @@ class HostNames {
       if (std::ranges::find(alike, kill.host) == alike.end()) alike.push_back(kill.host);
     }
   }
-  // "web1" is taken for web1.a only where no web1.b is known.
+  // "web1" means web1.a only if no web1.b is known.
   const std::string& name_of(const std::string& host) const {
     const std::vector<std::string>& alike = by_short_.at(short_of(host));
     return alike.size() == 2 && !are_different_hosts(alike[0], alike[1]) ? alike[0] : host;
@@ -300,7 +300,7 @@ class HostNames {
   std::map<std::string, std::vector<std::string>> by_short_;
 };
 
-// As the newest kill has it; a path that came back has another inode.
+// As in the newest kill; a recreated path has another inode.
 Json limit_json(const Recurring& what, const std::vector<PastKill>& kills) {
   if (what.command || what.name.empty()) return nullptr;
   const PastKill& newest = kills[what.kills.front()];
@@ -346,7 +346,7 @@ std::string doubt_of(const PastKill& kill, const HistoryFacts& facts) {
   const std::string& own = facts.machine.host;
   bool is_own = !kill.host.empty() && !own.empty() && !is_of_another_host(kill, own);
   if (kill.confirmed || !is_own || !facts.machine.memory) return "";
-  std::optional<Bytes> most;  // of file and shared memory each page counts as often as it is mapped
+  std::optional<Bytes> most;  // file and shared pages count once per mapping process
   for (const Victim& v : kill.episode.victims) most = std::max(most, v.anon);
   if (!most || *most <= *facts.machine.memory) return "";
   return fmt::format("doubtful: {} of anonymous memory, and this machine has {}", format_size(*most),
@@ -423,7 +423,7 @@ std::string history_text(const std::vector<PastKill>& kills, const HistoryFacts&
   bool any = false;
   std::vector<std::vector<std::size_t>> told;
   for (const Recurring& r : recurring(kills, facts.of_files)) {
-    // A limit that only ever killed one command would be the same sentence again.
+    // A limit that killed only one command would repeat that command's sentence.
     if (std::ranges::find(told, r.kills) != told.end()) continue;
     told.push_back(r.kills);
     if (!std::exchange(any, true)) out += "\nHow often\n";

@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::size_t kMaxListed = 1024;
 
-/// What cannot be dropped of the owner's memory, in seconds from the kill; ends with the kill.
+/// The owner's unreclaimable memory, in seconds from the kill; ends at the kill.
 struct Series {
   struct Point {
     double at = 0, value = 0;
   };
   std::vector<Point> points;
   double at(double t) const { return points[index(t)].value; }
-  /// The last that is not newer, or the first.
+  /// The last point at or before `t`, or the first.
   std::size_t index(double t) const {
     std::size_t i = 0;
     while (i + 1 < points.size() && points[i + 1].at <= t) ++i;
@@ -41,7 +41,7 @@ Series owner_series(const StoredEpisode& e) {
     if (!is_owner(e, s.cgroup) || !value || s.time <= began || s.time > e.told.episode.time) continue;
     out.points.push_back({from_kill(e, s.time), value->as_double()});
   }
-  // What the victims of an earlier kill held goes within moments.
+  // Memory of an earlier kill's victims is freed within moments.
   if (began > e.from) {
     auto lowest = std::min_element(out.points.begin(), out.points.end(),
                                    [](const auto& a, const auto& b) { return a.value < b.value; });
@@ -55,7 +55,7 @@ Series owner_series(const StoredEpisode& e) {
   return out;
 }
 
-// The verdict that stood at that moment; where none was told, what the curve gives.
+// The verdict in force at that time; if there is none, the one computed from the curve.
 std::optional<std::pair<double, Forecast>> forecast_at(const StoredEpisode& e, double t) {
   std::optional<std::pair<double, Forecast>> out;
   double began = from_kill(e, life_began(e));
@@ -64,7 +64,8 @@ std::optional<std::pair<double, Forecast>> forecast_at(const StoredEpisode& e, d
     double at = from_kill(e, f.time);
     if (f.process || !f.cgroup || !is_owner(e, f.cgroup) || at <= began) return;
     any = true;
-    // Too early after that can only be the life after the kill: its first samples were on their way.
+    // An unknown verdict after others belongs to the life after the kill: its first samples were on their
+    // way.
     if (out && f.forecast.verdict == Verdict::unknown) return;
     if (at <= t && (!out || at >= out->first)) out = {at, f.forecast};
   };
@@ -110,23 +111,23 @@ std::optional<GrewProcess> find_culprit(const StoredEpisode& e) {
     if (!most || g.grew > most->grew) most = g;
     if (is_victim(told, g.process) && (!victim || g.grew > victim->grew)) victim = g;
   }
-  // Of several that grew alike, the one that died is no worse a name than the others.
+  // If several processes grew alike, name the one that died.
   if (most && victim && victim->grew.as_double() > 0.8 * most->grew.as_double()) most = victim;
   if (most && most->grew < MiB(1)) most.reset();
   return most;
 }
 
-using ProcessesByPid = std::map<std::uint32_t, PostMortemProcess>;  // of a pid there is one at a time
+using ProcessesByPid = std::map<std::uint32_t, PostMortemProcess>;  // one process per pid at a time
 
 PostMortemProcess& process_at(ProcessesByPid& all, const ProcessRef& p) {
   PostMortemProcess& known = all[p.id.tgid];
-  // The newest: before its exec a process has its parent's name and command line.
+  // The newest identity: before exec a process has its parent's name and command line.
   bool better = known.process.comm.empty() || !p.cmdline.empty();
   if (better || (p.id.start_ticks && p.id.start_ticks > known.process.id.start_ticks)) known.process = p;
   return known;
 }
 
-// What samples told of them before the kill.
+// Processes as sampled before the kill.
 ProcessesByPid sampled_processes(const StoredEpisode& e) {
   const Episode& told = e.told.episode;
   ProcessesByPid all;
@@ -151,7 +152,7 @@ ProcessesByPid sampled_processes(const StoredEpisode& e) {
   return all;
 }
 
-// The kernel's own table and lines are exact at the kill.
+// The kernel's task table and log lines are exact at the kill.
 void take_kernels_word(const Episode& told, ProcessesByPid& all) {
   for (const TaskAtKill& t : told.tasks.rows) {
     PostMortemProcess& p = process_at(all, t.process);
@@ -189,7 +190,7 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
     if (a.ended_before != b.ended_before) return b.ended_before;
     return held(a) > held(b);
   });
-  // Those with a part in it stay, however small.
+  // Victim, culprit and trigger stay in the list, however small.
   if (out.size() > kMaxListed) {
     std::stable_partition(out.begin(), out.end(), role);
     out.resize(kMaxListed);
@@ -200,12 +201,12 @@ std::vector<PostMortemProcess> find_processes(const PostMortem& report) {
   return out;
 }
 
-// Where a sudden rise began that was under way at `since` already: as far back as it gained more than a
-// quarter as fast, whatever pauses it made. What came in one go between two samples took no longer than the
-// window: a cgroup that does not change is not looked at for a while.
+// Where a sudden rise began that was already in progress at `since`: as far back as it gained more than a
+// quarter as fast, including pauses. A step between two samples took no longer than the window: an unchanging
+// cgroup is not sampled for a while.
 std::size_t rise_began(const Series& series, std::size_t since, double jump, double window, double rate) {
   const auto& points = series.points;
-  // What stood for as long as a step may take is a level of its own.
+  // A level held for as long as a step may take is a level of its own.
   std::size_t up = since, stood = since;
   while (up + 1 < points.size() && points[up].value <= points[since].value + 0.1 * jump) ++up;
   while (stood > 0 && std::abs(points[stood - 1].value - points[since].value) <= 0.1 * jump) --stood;
@@ -221,8 +222,8 @@ std::size_t rise_began(const Series& series, std::size_t since, double jump, dou
   return began;
 }
 
-// The highest rise before `since` of those that were a third of this one at least and came back; nullopt:
-// they were not several. An analysis of the curve may be older than the last of them.
+// The peak of earlier rises before `since` that were at least a third of this one and came down again;
+// nullopt: there were not several. The forecast's analysis may be older than the last of them.
 std::optional<double> earlier_peak(const Series& series, std::size_t since, double jump) {
   constexpr int kSeveral = 3;
   int came_back = 0;
@@ -239,19 +240,19 @@ std::optional<double> earlier_peak(const Series& series, std::size_t since, doub
   return came_back < kSeveral ? std::nullopt : std::optional(highest);
 }
 
-// From when on it rose, in seconds from the kill, and from what level.
+// When it began to rise, in seconds from the kill, and from which level.
 struct RiseFrom {
   double began, base;
 };
 
-// How fast it rose, in bytes/s, before its newest part.
+// The rate of the rise, in bytes/s, before its newest part.
 double rate_before(const std::optional<std::pair<double, Forecast>>& known, const Series& series,
                    std::size_t since, double window) {
   double span = -series.points.front().at;
   double gained = series.points[since].value - series.points.front().value;
   double rate = span > window ? gained / (span - window) : 0;
-  // A leak that is younger than the window, or began moments ago in a long life, is the beginning of what the
-  // window shows.
+  // A leak younger than the window, or begun moments ago in a long life, is the beginning of the rise in the
+  // window.
   double young = std::max(window, std::min(span / 20, 10.0));
   if (known && known->second.growth && known->second.verdict == Verdict::leak &&
       known->second.evidence.regime.value_or(Seconds(span)).count() >= young)
@@ -265,7 +266,7 @@ RiseFrom sudden_rise(const Series& series, std::size_t since, double window, dou
   double final = points.back().value, first = points.front().value;
   since = rise_began(series, since, final - points[since].value, window, rate);
   double before = points[since].value, jump = final - before, elapsed = -points[since].at;
-  // From where a tenth of it had come.
+  // Starts when a tenth of the rise had come.
   RiseFrom from{-window, before};
   for (std::size_t i = since; i < points.size(); ++i)
     if (points[i].value <= before + 0.1 * jump) from.began = std::max(-elapsed, points[i].at);
@@ -283,7 +284,7 @@ RiseFrom slow_rise(const Series& series, const std::optional<std::pair<double, F
   RiseFrom from{-span, points.front().value};
   Verdict verdict = known ? known->second.verdict : Verdict::unknown;
   out.cause = verdict == Verdict::stable || verdict == Verdict::cache ? Verdict::unknown : verdict;
-  // A start-up that had been over for longer than it took.
+  // A start-up that ended longer ago than it took.
   std::size_t full = points.size() - 1;
   while (full > 0 && points[full - 1].value >= kNearlyFull * final) --full;
   if (verdict == Verdict::ramp && -points[full].at > span / 2) {
@@ -354,7 +355,7 @@ std::optional<PostMortemMemory> find_memory(const StoredEpisode& e) {
     out.age = Seconds(-from_kill(e, newest->time));
     out.usage = newest->usage;
   }
-  // What was not told cannot be told from what is not there.
+  // Unreported memory cannot be distinguished from absent memory.
   if (out.usage && out.kinds.anon && out.kinds.file) {
     Bytes known;
     for (const auto& part : {out.kinds.anon, out.kinds.file, out.kinds.shmem, out.kinds.kernel})
@@ -371,7 +372,7 @@ std::optional<Rise> find_rise(const StoredEpisode& e) {
   Rise out;
   out.seen = Seconds(span);
   out.to = {std::llround(final)};
-  // The newest part, short enough to leave something to compare it with.
+  // The newest part, short enough to leave something for comparison.
   double window = std::clamp(span / 4, 0.1, 3.0);
   std::size_t since = series.index(-window);
   double jump = final - series.points[since].value, elapsed = -series.points[since].at;

@@ -16,9 +16,9 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMinWorkers = 3;
-constexpr double kOneOfAKind = 0.4;  // how far workers may differ in size
+constexpr double kOneOfAKind = 0.4;  // maximum spread in size among workers
 
-/// Since when, before the kill, the level was at or above `part` of the limit; s.
+/// For how long before the kill the level was at or above `part` of the limit; s.
 double above_for(const StoredEpisode& e, double part) {
   double since = 0, began = from_kill(e, life_began(e));
   for (auto s = e.samples.rbegin(); s != e.samples.rend(); ++s) {
@@ -31,7 +31,7 @@ double above_for(const StoredEpisode& e, double part) {
   return since;
 }
 
-/// For how long before the kill the deadline was nearer than `eta`; s.
+/// For how long before the kill the deadline was closer than `eta`; s.
 double nearer_for(const StoredEpisode& e, double eta) {
   double since = 0;
   auto all = foretold(e);
@@ -51,7 +51,7 @@ std::string command(const StoredEpisode& e, const std::string& rule) {
                      rule);
 }
 
-// Only where the evidence names what keeps the memory; the findings show that evidence. A line that merely
+// Only if the evidence names what retains the memory; the findings show that evidence. A line that merely
 // touched the memory first may have allocated a temporary.
 std::optional<Finding> a_cure(const PostMortem& r) {
   constexpr double kEnough = 0.1;  // of what the process grew by
@@ -74,7 +74,7 @@ std::optional<Finding> a_cure(const PostMortem& r) {
   return Finding{fmt::format("Free what {} allocates: it was not freed.", at), {}};
 }
 
-// No samples were kept: an alert needs oomcast to run.
+// There are no samples: an alert requires oomcast to run.
 std::optional<Finding> an_alert_next_time(const PostMortem& r) {
   if (r.rise || r.episode.source == EpisodeSource::live) return std::nullopt;
   return Finding{
@@ -82,7 +82,7 @@ std::optional<Finding> an_alert_next_time(const PostMortem& r) {
       {"oomcast run --alert 'eta<5m' --signal USR1 -- CMD"}};
 }
 
-// Whether most of the memory in use is of kinds that the kernel can swap out; of slab nothing can be.
+// Whether most of the memory in use can be swapped out; slab never can.
 bool is_mostly_swappable(const PostMortem& r) {
   if (!r.memory || !r.memory->usage || !r.memory->kinds.anon) return false;
   Bytes swappable = add_saturating(*r.memory->kinds.anon, known(r.memory->kinds.shmem));
@@ -116,12 +116,12 @@ std::optional<Finding> an_alert(const PostMortem& r) {
                            std::pair("eta<20m", 1200.0), std::pair("eta<1h", 3600.0)}) {
     double lead = nearer_for(e, eta);
     if (!best || lead > best->lead) best = Rule{text, lead};
-    if (best->lead >= 60) break;  // more is only noise
+    if (best->lead >= 60) break;  // longer would only add noise
   }
   for (auto [text, part] :
        {std::pair("level>90%", 0.9), std::pair("level>80%", 0.8), std::pair("level>60%", 0.6)}) {
     double lead = above_for(e, part);
-    // A level that always was is no sign.
+    // A level that was always exceeded is no warning.
     if (lead < 0.8 * r.rise->seen.count() && (!best || lead > 1.5 * best->lead) && (!best || best->lead < 60))
       best = Rule{text, lead};
   }
@@ -159,7 +159,7 @@ std::optional<Finding> a_limit(const PostMortem& r) {
   return out;
 }
 
-/// Processes of one command and one parent that hold about the same.
+/// Processes with the same command and parent, and about the same size.
 std::optional<Finding> fewer_workers(const PostMortem& r) {
   auto limit = limit_of(r.episode);
   std::map<std::pair<std::string, std::uint32_t>, std::vector<Bytes>> groups;
@@ -206,7 +206,7 @@ std::vector<Finding> make_prevention(const PostMortem& r) {
     std::string_view kind;
     std::optional<Finding> (*find)(const PostMortem& r);
   };
-  // What cures it, then what would have saved the work, then what would have put it off.
+  // First what cures it, then what would have saved the work, then what would have delayed it.
   constexpr Advice all[] = {{"cure", a_cure},     {"save", an_alert},       {"save", an_alert_next_time},
                             {"delay", a_limit},   {"delay", fewer_workers}, {"delay", a_limit_of_its_own},
                             {"delay", some_swap}, {"delay", another_score}};

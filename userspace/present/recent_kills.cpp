@@ -10,7 +10,7 @@
 namespace oomcast {
 namespace {
 
-// At least its process and its numbers.
+// Enough for the process and its pid.
 constexpr std::size_t kLeastName = 16;
 
 std::size_t victims_of(const OomEvent& kill) {
@@ -58,7 +58,7 @@ Line kill_line(const Overview& o, const View& view, std::size_t width) {
   bool enter = view.page == Page::cgroups && kill_to_open(o, view) == kills.front();
   std::string key = enter ? ": Enter" : view.page == Page::report ? "" : ": o";
   std::string what = " was OOM-killed " + since_kill(kills.front()->episode.time, o.time);
-  // What does not fit goes: first a part of the name, then the count of the others.
+  // If it does not fit, shorten the name first, then drop the count of others.
   constexpr std::string_view kMark = "!! ";
   auto room = [&] {
     std::size_t taken = kMark.size() + display_width(what + others + key);
@@ -97,7 +97,7 @@ const OomEvent* kill_to_open(const Overview& o, const View& view) {
     const Fact* event = chosen_event(o, view);
     return event ? std::get_if<OomEvent>(event) : nullptr;
   }
-  if (view.page != Page::cgroups || view.selected) return nullptr;  // Enter is for the row that was chosen
+  if (view.page != Page::cgroups || view.selected) return nullptr;  // Enter acts on the selected row
   auto kills = recent_kills(o);
   return kills.empty() ? nullptr : kills.front();
 }

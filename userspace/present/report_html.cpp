@@ -25,7 +25,7 @@ extern const std::optional<WebPage> kReportPage;
 
 namespace {
 
-// What a browser can draw at once, and what keeps the file small whatever the names are.
+// Limits for what a browser can draw at once, and for the file size with any names.
 constexpr std::size_t kMaxCurves = 64, kMaxKinds = 8, kMaxMarks = 1000;
 constexpr std::size_t kMaxColumnBytes = 2200 << 10;                            // of all curves together
 constexpr std::size_t kMaxListBytes = 96 << 10, kMaxSentenceBytes = 48 << 10;  // of one list
@@ -38,7 +38,7 @@ std::string sentence(std::string_view escaped) {
   return shown(escaped, kMaxSentenceLetters);
 }
 
-/// The elements as far as they fit; what does not is counted.
+/// As many elements as fit; the rest is counted.
 struct List {
   Json elements = Json::array();
   std::size_t left_out = 0;
@@ -60,8 +60,8 @@ List list_of(const Container& all, std::size_t most_bytes, ToJson to_json) {
 // ---- columns
 // ------------------------------------------------------------------------------------------------
 
-/// Numbers as text that charts.js reads: the difference to the last known one in base 36, `~` for unknown,
-/// `*N` for N more times the same as before.
+/// Numbers as text for charts.js: the difference to the last known value in base 36, `~` for unknown, `*N` to
+/// repeat the last value N times.
 class ColumnWriter {
  public:
   void add(std::optional<std::int64_t> value) {
@@ -71,7 +71,7 @@ class ColumnWriter {
     }
     flush();
     if (value) {
-      // Unsigned: the difference of any two 64-bit numbers, wrapped, adds up again.
+      // Unsigned: wrapped differences of 64-bit numbers add up correctly.
       put(static_cast<std::int64_t>(static_cast<std::uint64_t>(*value) - static_cast<std::uint64_t>(known_)));
       known_ = *value;
     } else {
@@ -109,10 +109,10 @@ class ColumnWriter {
   bool any_ = false;
 };
 
-/// Indexes of the moments that are drawn.
+/// Indexes of the moments to draw.
 using Moments = std::vector<std::size_t>;
 
-/// Empty: nothing is known. With a `#` in front, in units of 4 KiB.
+/// Empty: nothing is known. A leading `#` means units of 4 KiB.
 std::string column(const Column& values, const Moments& moments) {
   std::vector<std::optional<std::int64_t>> counts;
   for (std::size_t i : moments)
@@ -125,12 +125,13 @@ std::string column(const Column& values, const Moments& moments) {
   return (pages ? "#" : "") + out.take();
 }
 
-/// Every second one, of each two that with the higher total of the first curve: peaks stay.
+/// Halves the moments, keeping of each pair the one with the higher total of the first curve, so that peaks
+/// stay.
 Moments thinned(const Moments& moments, const Timeline& timeline) {
   auto level = [&](std::size_t i) {
     if (timeline.curves.empty()) return std::int64_t{-1};
     const Column& total = timeline.curves[0].total;
-    if (timeline.at[i] == 0) return std::numeric_limits<std::int64_t>::max();  // the kill itself
+    if (timeline.at[i] == 0) return std::numeric_limits<std::int64_t>::max();  // always keep the kill
     return i < total.size() && total[i] ? total[i]->count : std::int64_t{-1};
   };
   Moments out;
@@ -164,12 +165,12 @@ std::string_view name_of(TimelineEvent::Kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// Seconds that are drawn: JSON has no other number.
+/// Values to draw: JSON has no infinities or NaN.
 std::optional<double> finite(std::optional<double> s) {
   return s && std::isfinite(*s) ? s : std::nullopt;
 }
 
-/// The `most` elements nearest to the kill, in their order.
+/// The `most` elements closest to the kill, in time order.
 template <typename T>
 std::vector<T> nearest(std::vector<T> all, std::size_t most) {
   std::erase_if(all, [](const T& e) { return !std::isfinite(e.at); });
@@ -283,7 +284,7 @@ std::string_view name_of(EpisodeSource source) {
   return names[static_cast<std::size_t>(source)];
 }
 
-/// Where the memory of the limit's cgroup was: [kind, bytes], what is known.
+/// Memory of the limit's cgroup: known [kind, bytes] pairs.
 Json page_memory(const PostMortemMemory& memory) {
   Json kinds = Json::array();
   auto add = [&](const char* name, std::optional<Bytes> value) {
@@ -348,7 +349,7 @@ Json machine_json(const MachineAtKill& m) {
           {"slabs", std::move(slabs)}};
 }
 
-/// When a deadline was first told, how long after the kill all memory was back.
+/// How long before the kill a deadline was first forecast, how long after it all memory was back.
 std::optional<double> foretold_s(const OomEvent& told) {
   if (!told.first_forecast) return std::nullopt;
   return seconds_between(*told.first_forecast, told.episode.time).count();

@@ -76,7 +76,7 @@ Json memory_json(const std::optional<PostMortemMemory>& memory) {
           {"unattributed_bytes", maybe(memory->unattributed)}};
 }
 
-/// Every counter of the kernel's report against the whole.
+/// Every counter of the kernel's report as a share of the whole.
 Json parts_json(const Episode& e) {
   auto table = memory_table(e);
   if (!table) return nullptr;

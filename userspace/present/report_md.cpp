@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxGroupsMd = 8, kMaxProcessesMd = 200;
 
-/// Text as text: what Markdown or HTML would read as more has a backslash or an entity.
+/// Literal text: escapes whatever Markdown or HTML would interpret.
 std::string literal(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -30,7 +30,7 @@ std::string literal(std::string_view text) {
   return out;
 }
 
-/// A fence that no run of backticks inside can end.
+/// A code span with a fence longer than any run of backticks inside.
 std::string code(const std::string& text) {
   std::string fence = "`";
   while (text.find(fence) != std::string::npos) fence += '`';

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kChartWidth = 60, kChartHeight = 5;
 constexpr std::size_t kMaxRows = 6, kMaxMemoryRows = 10, kMaxGroups = 3;
-constexpr double kSmallestRow = 0.005;  // of the memory
+constexpr double kSmallestRow = 0.005;  // of the total
 
 class TextPage {
  public:
@@ -28,7 +28,7 @@ class TextPage {
     for (const std::string& part : wrap("* " + text, kWidth, 2)) line(part, how);
   }
   void paragraph(const std::string& text, std::size_t indent, Style how = Style::normal) {
-    // Commands are copied: they stay in one piece.
+    // Commands are for copying: do not wrap them.
     std::vector<std::string> lines =
         text.starts_with("oomcast ") ? std::vector<std::string>{text} : wrap(text, kWidth - indent, 0);
     for (const std::string& part : lines) line(std::string(indent, ' ') + part, how);
@@ -50,7 +50,7 @@ class TextPage {
   std::string out_;
 };
 
-/// The first curve's total as blocks, under the line of its limit.
+/// The first curve's total as blocks, below its limit line.
 std::vector<std::string> chart(const Timeline& timeline, const std::optional<Rise>& rise) {
   std::vector<std::string> out;
   if (timeline.curves.empty() || !timeline.curves.front().limit_owner) return out;
@@ -61,7 +61,7 @@ std::vector<std::string> chart(const Timeline& timeline, const std::optional<Ris
       begin = std::min(begin, timeline.at[i]);
       most = std::max(most, curve.total[i]->as_double());
     }
-  // What led to it, not the hours of peace before.
+  // Shows what led to the kill, not the quiet hours before.
   if (rise) begin = std::max(begin, -std::max(10 * rise->took.count(), 30.0));
   if (begin > -0.5 || most <= 0) return out;
   std::optional<Bytes> limit;
@@ -161,7 +161,7 @@ void memory(TextPage& page, const Episode& e) {
               Style::dim);
 }
 
-// Of the kernel's table: its sum, and the commands or cgroups that several rows belong to.
+// The sum of the kernel's task table, and of commands or cgroups with several rows.
 void sums(TextPage& page, const Episode::Tasks& tasks) {
   if (!tasks.rss || tasks.listed < 2) return;
   std::string swap = tasks.swap && tasks.swap->count ? ", swap " + format_size(*tasks.swap) : "";
@@ -188,7 +188,7 @@ std::string format_moment(WallTime t, unsigned digits) {
   std::string date = fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
   std::string zone = local.tm_zone ? local.tm_zone : "";
   if (local.tm_gmtoff == 0) return fmt::format("{} {} UTC", date, utc.substr(11, length));
-  // The day is told again where it is another.
+  // Repeat the date if it differs in UTC.
   std::string other = utc.substr(0, 10) == date ? "" : utc.substr(0, 10) + " ";
   return fmt::format("{} {} {} ({}{} UTC)", date, format_clock(t).substr(0, length), zone, other,
                      utc.substr(11, length));

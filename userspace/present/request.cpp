@@ -1,4 +1,4 @@
-// The request that could not be met, and the time of the kill, in words.
+// The allocation that failed, and the time of the kill, in words.
 #include <fmt/format.h>
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 struct GfpMeaning {
   std::string_view flag, meaning;
 };
-// The first whose name is among the flags counts.
+// The first entry whose name is among the flags is used.
 constexpr std::array kGfpMeanings = {
     GfpMeaning{"GFP_HIGHUSER", "a page for a process's own memory or a file"},
     GfpMeaning{"GFP_TRANSHUGE", "a huge page for a process's own memory"},
@@ -30,7 +30,7 @@ constexpr std::array kGfpMeanings = {
     GfpMeaning{"GFP_KERNEL", "the kernel's own memory: a page table, a stack, a buffer"},
 };
 
-// A charge to a memory cgroup has GFP_KERNEL for a process's own memory, too.
+// A charge to a memory cgroup has GFP_KERNEL for process memory, too.
 std::string meaning_of_request(const Episode& e) {
   std::string_view flags = *e.request.gfp;
   bool charge = e.limit_cgroup || e.scope == OomScope::memcg;
@@ -40,8 +40,8 @@ std::string meaning_of_request(const Episode& e) {
   return "";
 }
 
-// Of the second. A log's line is printed some ms after its kill and its clock runs apart from the day's, so
-// that four sources of one kill differ by some 30 ms.
+// Decimals of the second. A log line is printed some ms after its kill, and the log's clock drifts from wall
+// time, so four sources of one kill differ by some 30 ms.
 unsigned true_digits(const StoredEpisode& e, WallTime at) {
   if (e.source == EpisodeSource::live) return 3;
   constexpr Nanos kTenth = std::chrono::milliseconds(100);

@@ -18,7 +18,7 @@ std::optional<double> share(const std::optional<Bytes>& part, const std::optiona
   return part->as_double() / whole->as_double();
 }
 
-// Whose limit it is: most are an ancestor's or the host's.
+// The owner of the limit: often an ancestor or the host.
 std::string limit_owner(const OverviewRow& row) {
   if (!row.limit) return std::string(kNone);
   if (!row.cgroup) return "RAM";
@@ -26,7 +26,7 @@ std::string limit_owner(const OverviewRow& row) {
   return row.limit_cgroup->id == row.cgroup->id ? "own" : label(row.limit_cgroup);
 }
 
-// Without flickering: the noise of cgroups that do not grow orders nothing.
+// Avoids flicker: noise of cgroups that do not grow must not affect the order.
 std::optional<BytesPerSec> real_rate(const OverviewRow& row) {
   return grows(row) ? rate(row) : std::nullopt;
 }
@@ -47,7 +47,8 @@ std::optional<BytesPerSec> steady_growth(const ProcessSampleFact& p, MonoTime no
   return growth && *growth >= kSlowestGrowth ? growth : std::nullopt;
 }
 
-// What takes and gives back within a cgroup that does not grow is no growth, whatever its last samples were.
+// Memory that comes and goes within a cgroup that does not grow is not growth, whatever the last samples
+// show.
 bool is_in_calm_cgroup(const Overview& o, const ProcessSampleFact& p) {
   auto its = std::ranges::find_if(o.rows, [&](const OverviewRow& row) {
     return row.cgroup && p.process.cgroup && row.cgroup->id == p.process.cgroup->id;
@@ -56,7 +57,7 @@ bool is_in_calm_cgroup(const Overview& o, const ProcessSampleFact& p) {
          !its->forecast.eta && !grows(*its);
 }
 
-// "~": no alert would be given for it.
+// "~": too uncertain for an alert.
 std::string deadline_cell(const Forecast& f, std::size_t width) {
   if (f.evidence.thrashing) return "thrashes";
   for (bool with_interval : {width >= kDeadlineWidth, false}) {
@@ -82,7 +83,7 @@ class Row {
   Line line;
 };
 
-// What cannot be dropped is solid, what can be is shaded.
+// Unreclaimable memory is solid, reclaimable is shaded.
 void add_bar(Row& out, const OverviewRow& row, std::size_t width) {
   if (!width) return;
   auto used = share(row.usage, row.limit), pinned = share(row.pinned, row.limit);
@@ -168,8 +169,8 @@ int compare(const OverviewRow& a, const OverviewRow& b, Order order) {
 
 std::optional<BytesPerSec> growth_at(const ProcessSampleFact& p, MonoTime now) {
   if (!p.growth || p.growth->value <= 0) return p.growth;
-  // Who grows is sampled again at the latest with each MiB; who stopped is not, and kept its last rate for
-  // ever.
+  // A growing process is sampled again at least every MiB; one that stopped is not, and would keep its last
+  // rate forever.
   double expected = MiB(3).as_double() / p.growth->value;
   return seconds_between(p.time, now).count() <= std::clamp(expected, 10.0, 60.0) ? p.growth : std::nullopt;
 }
@@ -203,7 +204,7 @@ std::vector<const ProcessSampleFact*> growers(const Overview& o, std::size_t mos
       rows.push_back(&row);
   std::sort(rows.begin(), rows.end(),
             [](const OverviewRow* a, const OverviewRow* b) { return compare(*a, *b, Order::deadline) < 0; });
-  rows.resize(std::min(rows.size(), 8 * most));  // each is a pass over the processes
+  rows.resize(std::min(rows.size(), 8 * most));  // each costs a pass over the processes
   const auto fastest = by_growth(o);
   std::vector<const ProcessSampleFact*> out;
   auto add = [&](const ProcessSampleFact* p) {
@@ -222,7 +223,7 @@ Columns choose_columns(std::size_t width) {
   std::size_t used = out.name + 1 + out.deadline;
   if (used > width) out.name = width > out.deadline + 5 ? width - out.deadline - 1 : width;
   if (out.name == width) out.deadline = 0;
-  bool more = true;  // the order is of importance: what does not fit ends it
+  bool more = true;  // in order of importance: stop at the first that does not fit
   auto grow = [&](std::size_t& column, std::size_t to) {
     std::size_t cost = to - column + (column == 0 ? 1 : 0);
     more = more && used + cost <= width;

@@ -20,7 +20,7 @@
 #include "present/recent_kills.h"
 #include "present/table.h"
 
-// Last, for its macros are named as other things are: lines, columns.
+// Included last: its macros have common names, such as lines and columns.
 #include <term.h>
 
 namespace oomcast {
@@ -50,8 +50,7 @@ attr_t attributes(Style style, bool color) {
   return A_NORMAL;
 }
 
-// What curses needs to know about the terminal, asked before it takes it over: initscr() would end the
-// process.
+// Checks curses' requirements first: initscr() would exit the process.
 Status check_terminal() {
   constexpr std::string_view instead = "pipe the output for lines of text, or use 'oomcast trace'";
   for (int fd : {STDIN_FILENO, STDOUT_FILENO})
@@ -89,7 +88,7 @@ void drop_last_character(std::string& text) {
   if (!text.empty()) text.pop_back();
 }
 
-// Curses notices a new size only when it reads keys.
+// Curses notices a resize only when it reads keys.
 void follow_resize() {
   winsize now{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &now) == 0 && now.ws_row > 0 && now.ws_col > 0 &&
@@ -97,8 +96,8 @@ void follow_resize() {
     resizeterm(now.ws_row, now.ws_col);
 }
 
-// As most terminals send them, whatever TERM says: an Escape goes back, and what followed it did what it
-// liked.
+// Sequences that most terminals send, whatever TERM says: otherwise the Escape went back a page, and the
+// following characters acted as keys.
 void know_usual_keys() {
   struct Key {
     const char* sent;
@@ -159,7 +158,7 @@ void Screen::State::go_to(Page page) {
   view.first = 0;
 }
 
-// One step towards the list as it begins.
+// Goes back one step towards the initial list.
 void Screen::State::back() {
   if (view.page == Page::report)
     close_report(view);
@@ -302,7 +301,7 @@ Screen::Action Screen::State::on_letter(wint_t key) {
 
 Result<std::unique_ptr<Screen>> Screen::open(const ClockMap& clock, bool color, PostMortemOf post_mortem) {
   setlocale(LC_CTYPE, "");
-  // The tables of other character sets are libraries of the machine's C library, which need not be ours.
+  // Tables of other charsets are libraries of the machine's C library, which may not be ours.
   if (std::string_view(nl_langinfo(CODESET)) != "UTF-8") setlocale(LC_CTYPE, "C");
   if (auto status = check_terminal(); !status) return status.error();
   auto state = std::make_unique<State>();

@@ -28,7 +28,7 @@ std::string process_name(const StackProfile::Row& row) {
 
 // ---- profile.proto -------------------------------------------------------------------------------------
 
-// Fields by their numbers there.
+// Field numbers in profile.proto.
 enum : protozero::pbf_tag_type {
   kSampleType = 1,
   kSample = 2,
@@ -49,7 +49,7 @@ std::string message(const std::function<void(protozero::pbf_writer&)>& fill) {
   return out;
 }
 
-/// Everything there is told once and then by its number, from 1 on.
+/// Every item is written once, and referred to by its number, from 1 on.
 class ProfileWriter {
  public:
   ProfileWriter() : out_(bytes_) { string(""); }
@@ -120,7 +120,7 @@ class ProfileWriter {
       out_.add_message(kMapping, message([&, id = at->second](auto& m) {
                          m.add_uint64(1, id);
                          m.add_int64(5, name);
-                         m.add_bool(7, true);  // has_functions: nothing is left to look up
+                         m.add_bool(7, true);  // has_functions: already symbolized
                        }));
     }
     return at->second;
@@ -153,7 +153,7 @@ std::string gzip(const std::string& bytes) {
   constexpr int kWindowBitsOfGzip = 15 + 16;
   z_stream z{};
   if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kWindowBitsOfGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    return bytes;  // readers take it as it is, too
+    return bytes;  // readers also accept it uncompressed
   std::string out(deflateBound(&z, bytes.size()), '\0');
   z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   z.avail_in = static_cast<uInt>(bytes.size());
@@ -180,7 +180,7 @@ struct Branch {
     values.resize(more.size());
     for (std::size_t i = 0; i < more.size(); ++i) values[i] += more[i];
   }
-  /// What its width stands for: the larger, where there are two.
+  /// The value for the width: the larger of two.
   std::int64_t width() const {
     return values.empty() ? 0 : std::max<std::int64_t>(0, *std::max_element(values.begin(), values.end()));
   }
@@ -249,7 +249,7 @@ StackProfile profile_of(const BlameReport& report, const ClockMap& clock, MonoTi
   StackProfile out;
   out.title = fmt::format("{}: {} in {}", escape_for_terminal(report.scope), format_size(report.grown),
                           format_duration(report.window));
-  // The first two as profiles of heaps call them.
+  // The names that heap profiles use for the first two.
   out.kinds = {{"inuse_space", "bytes"},
                {"inuse_objects", "count"},
                {"touched", "bytes"},
@@ -281,7 +281,7 @@ StackProfile profile_of(const BlameReport& report, const ClockMap& clock, MonoTi
 }
 
 std::string to_folded(const StackProfile& profile) {
-  // A semicolon in a name would be taken for a frame of its own.
+  // A semicolon in a name would start a new frame.
   auto clean = [](std::string text) {
     std::replace(text.begin(), text.end(), ';', ':');
     return text;

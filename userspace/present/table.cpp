@@ -28,7 +28,7 @@ class Body {
       : o_(o), clock_(clock), view_(view), size_(size) {}
 
   std::vector<Line> lines;
-  std::size_t total = 0;  // rows that one can scroll through
+  std::size_t total = 0;  // scrollable rows
 
   void cgroups() {
     auto rows = arrange(o_, view_);
@@ -67,7 +67,7 @@ class Body {
   void events() {
     std::vector<Line> all;
     const Fact* chosen = chosen_event(o_, view_);
-    std::size_t from = 0, to = 0;  // the lines of the chosen one
+    std::size_t from = 0, to = 0;  // lines of the selected event
     for (auto event = o_.events.rbegin(); event != o_.events.rend(); ++event) {
       if (&*event != chosen) {
         all.push_back(event_headline(*event, clock_));
@@ -107,7 +107,7 @@ class Body {
   void help() { scroll(help_lines(size_.width)); }
 
  private:
-  // All that is known of it; its first line is what the keys act on.
+  // Everything known about the event; keys act on its first line.
   void add_event(std::vector<Line>& out, const Fact& event) const {
     Style style = event_style(event);
     std::size_t begin = out.size();
@@ -135,7 +135,7 @@ class Body {
     auto at = std::find_if(rows.begin(), rows.end(),
                            [&](const OverviewRow* row) { return view_.selected == key(*row); });
     if (at == rows.end()) {
-      view_.first = 0;  // the most urgent stays on top until someone chooses
+      view_.first = 0;  // the most urgent row stays on top until the user selects one
       return;
     }
     auto index = static_cast<std::size_t>(at - rows.begin());
@@ -144,8 +144,8 @@ class Body {
     view_.first = std::min(view_.first, rows.size() - std::min(rows.size(), view_.visible));
   }
 
-  // Growing processes and recent events, in what the table of `rows` leaves free, but at least two fifths of
-  // a screen that is not tiny. A kill that happened has room before a process that grows.
+  // Growing processes and recent events, in the space that the table of `rows` leaves free, but at least two
+  // fifths of a screen that is not tiny. Kills take precedence over growing processes.
   std::vector<Line> below_the_table(std::size_t rows) const {
     constexpr std::size_t kMaxGrowing = 5, kMaxEvents = 4;
     std::vector<Line> growing, recent;
@@ -212,19 +212,19 @@ void move(View& view, const Overview& overview, std::ptrdiff_t by) {
   auto moved = [by](std::size_t from, std::size_t end) {
     auto last = static_cast<std::ptrdiff_t>(end) - 1;
     auto at = static_cast<std::ptrdiff_t>(from);
-    // Without overflow, however far.
+    // No overflow for any distance.
     return static_cast<std::size_t>(by < 0 ? (by < -at ? 0 : at + by) : (by > last - at ? last : at + by));
   };
   if (view.page == Page::events && !view.help && !overview.events.empty()) {
     const auto& events = overview.events;
     const Fact* chosen = chosen_event(overview, view);
     auto at = std::ranges::find_if(events, [&](const Fact& event) { return &event == chosen; });
-    auto newer = static_cast<std::size_t>(events.end() - at) - 1;  // the newest is on top
+    auto newer = static_cast<std::size_t>(events.end() - at) - 1;  // newest first
     view.selected_event = key_of(events[events.size() - 1 - moved(newer, events.size())]);
     return;
   }
   if (view.page != Page::cgroups || view.help) {
-    view.first = moved(view.first, 1u << 30);  // render() knows where it ends
+    view.first = moved(view.first, 1u << 30);  // render() clamps it
     return;
   }
   auto rows = arrange(overview, view);

@@ -19,7 +19,7 @@
 namespace oomcast {
 namespace {
 
-// The row that the first sentence is about; null: there is none.
+// The row for the summary sentence; null: none.
 const OverviewRow* most_urgent(const Overview& o) {
   const OverviewRow* first = nullptr;
   for (const OverviewRow& row : o.rows)
@@ -31,7 +31,7 @@ const OverviewRow* most_urgent(const Overview& o) {
   return first;
 }
 
-// The one sentence to read.
+// The one sentence that sums up the screen.
 Line summary(const Overview& o, const OverviewRow* first, std::size_t width) {
   bool known = std::ranges::any_of(
       o.rows, [](const OverviewRow& row) { return row.forecast.verdict != Verdict::unknown; });
@@ -50,7 +50,7 @@ Line summary(const Overview& o, const OverviewRow* first, std::size_t width) {
   }
   if (f.alert) return Line().add(fmt::format("{}: {}", who, displayable(f.why)), Style::alert);
   if (f.eta) {
-    // Whatever is cut off: that it is not sure stays.
+    // The low confidence must stay visible, whatever is cut off.
     std::string when = fmt::format(": {} in {}, low confidence", end_of(f), format_deadline(f, true));
     std::size_t room = width - std::min(width, display_width(when));
     Line out = Line().add(cut_middle(label(first->cgroup), std::max<std::size_t>(room, 8)) + when);
@@ -60,7 +60,7 @@ Line summary(const Overview& o, const OverviewRow* first, std::size_t width) {
   return Line().add(recent_kills(o).empty() ? "No OOM in sight." : "No other OOM in sight.", Style::normal);
 }
 
-// " from append_output (train.py:8)", as far as it was found out.
+// " from append_output (train.py:8)", if known.
 std::string from_line(const Overview& o, const ProcessRef& process) {
   for (const GrowthSource& source : growth_sources(o.grew_from)) {
     if (source.process().id != process.id) continue;
@@ -70,7 +70,7 @@ std::string from_line(const Overview& o, const ProcessRef& process) {
   return "";
 }
 
-// What grows there, and what helps. Without cells: there is nothing to do.
+// What grows there, and what to do. No cells: nothing to do.
 Line advice(const Overview& o, const OverviewRow* row, std::size_t width) {
   Line out;
   if (!row) return out;
@@ -84,7 +84,7 @@ Line advice(const Overview& o, const OverviewRow* row, std::size_t width) {
     name = name_of(grower->process);
     grows = fmt::format(" grows {}{}", format_rate(*grower->growth).substr(1), from_line(o, grower->process));
   }
-  std::vector<std::string> to_do;  // the longest that fits is said
+  std::vector<std::string> to_do;  // the longest that fits is used
   if (f.alert && row->cgroup) {
     to_do = {"save its work, raise its limit", "raise its limit"};
     if (o.can_look && grows.find(" from ") == std::string::npos)
@@ -130,7 +130,7 @@ Line card_line(const OverviewCard& card) {
   return out;
 }
 
-// The keys of a page, most needed first: what does not fit is left out whole, and is in the help.
+// The keys of a page, most important first: keys that do not fit are omitted, and are in the help.
 std::vector<std::string> keys_of(const Overview& o, const View& view) {
   if (view.help) return {"arrows, PgUp, PgDn scroll", "any other key goes back"};
   bool opens = kill_to_open(o, view) != nullptr;

@@ -1,4 +1,4 @@
-// The curves of a post-mortem on one axis.
+// All curves of a post-mortem on a common time axis.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,8 +30,8 @@ struct ProcessSeries {
   std::optional<MonoTime> exited;
 };
 
-// Of too many moments: those of the extremes of the first series in each of equal parts, the last, and the
-// kill's.
+// If there are too many moments: the extremes of the first series in each of equal intervals, the last one,
+// and the kill's.
 std::vector<MonoTime> choose_moments(const std::set<MonoTime>& all, const std::vector<const Sample*>& first,
                                      MonoTime kill) {
   if (all.size() <= kMaxMoments) return {all.begin(), all.end()};
@@ -52,7 +52,7 @@ std::vector<MonoTime> choose_moments(const std::set<MonoTime>& all, const std::v
   return {out.begin(), out.end()};
 }
 
-// For each moment the last sample that is not newer.
+// For each moment the last sample at or before it.
 template <typename Fact, typename Take>
 void fill(const std::vector<MonoTime>& moments, const std::vector<const Fact*>& samples, Take take) {
   std::size_t next = 0;
@@ -84,7 +84,7 @@ Curve curve_of(const CgroupSeries& series, const std::vector<MonoTime>& moments,
     if (s.usage && s.stat.anon && s.stat.file) out.kinds[5].values[i] = std::max(Bytes{}, *s.usage - known);
     out.total[i] = s.usage;
     out.pinned[i] = s.pinned;
-    // Its own: that of another is drawn with the other.
+    // Only its own limit: an ancestor's is drawn with the ancestor.
     if (host || same_cgroup(s.limit_cgroup, s.cgroup)) out.limit[i] = s.limit;
   });
   std::erase_if(out.kinds, [](const Curve::Kind& kind) {
@@ -114,8 +114,8 @@ Curve curve_of(const ProcessSeries& series, const std::vector<MonoTime>& moments
   return out;
 }
 
-// Of too many events those that say why, then the newest: a job that is torn down after its kill ends
-// hundreds of processes.
+// If there are too many events, keep those that explain the kill, then the newest: a job torn down after its
+// kill ends hundreds of processes.
 void keep_what_matters(Timeline& out) {
   auto weight = [](const TimelineEvent& e) {
     using Kind = TimelineEvent::Kind;
@@ -155,7 +155,7 @@ void add_events(const StoredEpisode& e, const std::set<TaskId>& shown, Timeline&
     add(TimelineEvent::Kind::alert, a.time, displayable(a.rule) + ": " + displayable(a.message));
   std::map<std::uint64_t, Verdict> verdicts;
   for (const ForecastFact& f : e.forecasts) {
-    // What comes behind the kill is another life, or what is left of this one.
+    // Later verdicts are about another life, or the remains of this one.
     if (!f.cgroup || f.process || !is_owner(e, f.cgroup) || f.time > told.time) continue;
     auto [at, is_new] = verdicts.try_emplace(f.cgroup->id.inode, Verdict::unknown);
     if (std::exchange(at->second, f.forecast.verdict) != f.forecast.verdict)
@@ -208,7 +208,7 @@ std::vector<const CgroupSeries*> choose_cgroups(const std::map<std::uint64_t, Cg
   return out;
 }
 
-// Who was killed and who grew first, then the largest.
+// Victims and the fastest growing process first, then the largest.
 std::vector<const ProcessSeries*> choose_processes(const std::map<TaskId, ProcessSeries>& all,
                                                    const PostMortem& report) {
   auto matters = [&](const ProcessRef& p) {
@@ -250,7 +250,7 @@ std::map<TaskId, ProcessSeries> process_series(const StoredEpisode& e) {
   return out;
 }
 
-// Those that stood until the kill: one that was withdrawn before foretold nothing.
+// Deadlines that held until the kill: a withdrawn one was not a prediction.
 std::vector<ForetoldDeadline> deadlines_of(const StoredEpisode& e) {
   std::vector<ForetoldDeadline> out;
   if (!e.told.first_forecast) return out;
@@ -293,7 +293,7 @@ Timeline make_timeline(const PostMortem& report) {
   for (MonoTime t : moments) out.at.push_back(from_kill(e, t));
   for (const CgroupSeries* g : groups) out.curves.push_back(curve_of(*g, moments, e));
   for (const ProcessSeries* p : members) out.curves.push_back(curve_of(*p, moments, report));
-  // At the kill itself the kernel has said it.
+  // At the kill itself use the kernel's values.
   if (!out.curves.empty() && out.curves.front().limit_owner)
     for (std::size_t i = 0; i < moments.size(); ++i)
       if (moments[i] == e.told.episode.time) set_kernels_word(report, i, out.curves.front());

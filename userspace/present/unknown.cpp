@@ -1,4 +1,4 @@
-// What could not be told of a kill, and why.
+// What is unknown about a kill, and why.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace oomcast {
 
 namespace {
 
-// The process that began first of those below the limit, and how long before the kill. nullopt: the machine
-// ran out, or of none it is known.
+// The first process started below the limit, and how long before the kill. nullopt: a global OOM kill, or no
+// start time is known.
 std::optional<std::pair<const ProcessRef*, Seconds>> oldest_below_limit(const PostMortem& r) {
   const Episode& told = r.episode.told.episode;
   if (!told.limit_cgroup) return std::nullopt;
@@ -32,10 +32,10 @@ std::optional<std::pair<const ProcessRef*, Seconds>> oldest_below_limit(const Po
   return out;
 }
 
-// What had started when the curve begins has no past that is missing.
+// The curve is complete for processes that started with it or later.
 void before_the_curve(const PostMortem& r, std::vector<std::string>& out) {
   constexpr double kFirstSample = 2;  // s, in which a new process is sampled
-  // After an earlier kill it is another life of the same cgroup.
+  // After an earlier kill the cgroup begins a new life.
   auto is_in_window = [&](const Episode& before) { return before.time >= r.episode.from; };
   if (std::ranges::any_of(r.episode.before.at_limit, is_in_window)) return;
   std::string more;

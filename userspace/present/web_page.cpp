@@ -5,8 +5,8 @@
 namespace oomcast {
 namespace {
 
-// In JSON these can stand only within a string, where \u means the same. `<` alone could end the element or
-// begin a comment in it; the rest is for readers of the file that are no HTML parsers.
+// In JSON these characters occur only within strings, where \u is equivalent. `<` could end the element or
+// begin a comment in it; the others are for readers that are not HTML parsers.
 std::string inert(std::string_view json) {
   std::string out;
   out.reserve(json.size());
@@ -37,7 +37,7 @@ std::string as_text(std::string_view title) {
 }  // namespace
 
 std::string to_html(const WebPage& page, std::string_view title, std::string_view json) {
-  // Trusted types: the script cannot even by mistake make markup of a string.
+  // Trusted types: the script cannot turn a string into markup, even by mistake.
   std::string head = fmt::format(
       R"(<!doctype html>
 <html lang="en">
