@@ -34,7 +34,7 @@ bool take_suffix(std::string_view& s, std::string_view suffix) {
   return true;
 }
 
-// systemd writes a byte that a unit name may not hold as \xNN. Control characters stay escaped.
+// systemd escapes bytes that a unit name may not contain as \xNN. Control characters stay escaped.
 std::string decode_unit(std::string_view unit) {
   auto nibble = [](char c) { return is_digit(c) ? c - '0' : c - 'a' + 10; };
   std::string out;
@@ -58,8 +58,8 @@ bool is_unit(std::string_view component) {
          take_suffix(component, ".mount") || take_suffix(component, ".swap");
 }
 
-// The 64 digits at the end of "<id>", "docker-<id>", "cri-containerd-<id>" or, where containerd was told to
-// use the wrong driver, "<slice>:cri-containerd:<id>". Not of a container's monitor.
+// The 64 digits at the end of "<id>", "docker-<id>", "cri-containerd-<id>" or, if containerd uses the wrong
+// cgroup driver, "<slice>:cri-containerd:<id>". Not those of a container's monitor.
 std::optional<std::string_view> container_id(std::string_view component) {
   take_suffix(component, ".scope");
   if (is_container_id(component)) return component;
@@ -81,7 +81,7 @@ std::optional<std::string> kubernetes_pod(std::string_view component) {
     if (at == std::string_view::npos) return std::nullopt;
     component.remove_prefix(at + 1);
   }
-  // A uid has 36 characters; that of a static pod is a hash of 32.
+  // A uid has 36 characters; a static pod's is a hash of 32.
   if (!take_prefix(component, "pod") || component.size() < 32) return std::nullopt;
   std::string uid(component);
   std::replace(uid.begin(), uid.end(), '_', '-');
@@ -98,13 +98,13 @@ std::optional<std::string_view> podman_pod(std::string_view component) {
   return is_container_id(component) ? std::optional(component) : std::nullopt;
 }
 
-// What the directory above says about what a component's name means.
+// What the parent directory says about the meaning of a component.
 enum class Above { other, lxc, slurm, slurm_job };
 
-// Walks a path from the outside in.
+// Walks a path from the root down.
 class Namer {
  public:
-  // `end`: where it ends in the path.
+  // `end`: where the component ends in the path.
   void component(std::string_view c, std::size_t end) {
     end_ = end;
     const Above above = std::exchange(above_, Above::other);
@@ -125,7 +125,7 @@ class Namer {
     } else {
       is_pod = false;
     }
-    // Not else: "<pod slice>:cri-containerd:<id>" is both.
+    // No `else`: "<pod slice>:cri-containerd:<id>" is both.
     if (auto id = container_id(c)) return container(*id, id->substr(0, short_id_digits));
     if (auto name = named_container(c, above)) return container(*name, *name);
     if (is_pod || slurm(c, above)) return;
@@ -158,7 +158,7 @@ class Namer {
     decide(CgroupKind::container, std::string(name));
   }
 
-  // Runtimes whose containers have a name and no id.
+  // Runtimes whose containers have a name but no id.
   static std::optional<std::string> named_container(std::string_view c, Above above) {
     if (above == Above::lxc) return std::string(c);
     if (take_prefix(c, "lxc.payload.")) return std::string(c);
@@ -196,7 +196,7 @@ class Namer {
 
   CgroupName name_;
   std::size_t end_ = 0, pod_end_ = 0, job_end_ = 0, unit_end_ = 0;
-  std::vector<std::string> tail_;  // components since the one that decided
+  std::vector<std::string> tail_;  // components after the one that decided
   bool decided_ = false;
   Above above_ = Above::other;
 };

@@ -26,8 +26,8 @@ CgroupPtr make_ref(CgroupId id, std::string path, bool sees_root) {
 
 }  // namespace
 
-// With the nodes of its maps, what the parts of its name take, and what others keep of it: the store the last
-// that it wrote and what it did not, sums of its stalls, its level before a look.
+// Includes map nodes, the parts of its name, and what others keep for each cgroup: the store its last written
+// sample and the pending one, the sums of stalls, the level before a profile.
 std::size_t CgroupTree::bytes_of(const CgroupState& state) {
   constexpr std::size_t kNodes = 192, kElsewhere = 512;
   return sizeof(CgroupState) + sizeof(CgroupRef) + kNodes + kElsewhere +
@@ -57,13 +57,13 @@ bool CgroupTree::reconsider(std::uint64_t inode) {
   return true;
 }
 
-// Down to 7/8, so that it is not asked for again with the next. Cost: n log n.
+// Frees down to 7/8, so that the next cgroup does not trigger it again. Cost: n log n.
 bool CgroupTree::make_room(bool idle_alone) {
   if (crowded_) return false;
   std::unordered_set<std::uint64_t> parents;
   for (const auto& [inode, state] : cgroups_)
     if (state.parent) parents.insert(*state.parent);
-  // The idle go first, of them those without a limit.
+  // Idle cgroups go first, those without a limit before others.
   std::vector<std::tuple<bool, bool, std::int64_t, std::uint64_t>> leaves;
   for (const auto& [inode, state] : cgroups_) {
     Bytes usage = state.usage ? *state.usage : Bytes{};
@@ -85,7 +85,7 @@ bool CgroupTree::make_room(bool idle_alone) {
 void CgroupTree::set_room(double part) {
   most_bytes_ = static_cast<std::size_t>(part * static_cast<double>(bound_));
   crowded_ = false;
-  while (bytes_ > most_bytes_ && make_room(false)) {  // of nested ones the innermost each time
+  while (bytes_ > most_bytes_ && make_room(false)) {  // evicts the innermost level of nested ones each time
   }
 }
 
@@ -110,12 +110,12 @@ CgroupState* CgroupTree::add(std::uint64_t inode, std::optional<std::uint64_t> p
   // A cgroup refused once evicts no other: there may be 100,000 of them, found again by each walk.
   if (!has_room(known, path.size()) && (known || is_refused(inode) || path.size() > kMaxPath ||
                                         !make_room(true) || !has_room(known, path.size()))) {
-    refuse(inode, path.size() <= kMaxPath && !known);  // how much a new one holds is not known yet
+    refuse(inode, path.size() <= kMaxPath && !known);  // how much a new one holds is unknown
     return nullptr;
   }
   refused_.erase(inode);
   CgroupState& state = known ? *known : cgroups_[inode];
-  if (state.removed) {  // the inode came again: another cgroup
+  if (state.removed) {  // the inode was reused by another cgroup
     CgroupPtr before = state.ref;
     state = {};
     state.ref = std::move(before);
@@ -161,10 +161,10 @@ std::vector<std::uint64_t> CgroupTree::forget_removed(MonoTime before) {
   for (; !removed_.empty() && removed_.front().first < before; removed_.pop_front()) {
     auto [when, inode] = removed_.front();
     auto at = cgroups_.find(inode);
-    if (at == cgroups_.end() || at->second.removed != when) continue;  // it came again
+    if (at == cgroups_.end() || at->second.removed != when) continue;  // the inode was reused
     gone.push_back(inode);
     forget(at);
-    crowded_ = false;  // not before: each that is made in its place would search for room in vain
+    crowded_ = false;  // not before: each new cgroup would search for room in vain
   }
   return gone;
 }

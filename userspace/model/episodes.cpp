@@ -14,7 +14,7 @@
 namespace oomcast {
 namespace {
 
-// A group is killed in one go, but a slow console holds up each line of it.
+// A group is killed at once, but a slow console delays each line of it.
 constexpr Nanos kGroupPause = std::chrono::seconds(1);
 constexpr int kNeverKilled = -1000;  // oom_score_adj
 
@@ -34,7 +34,7 @@ std::optional<OomScope> scope_of(const wire::OomDecision& decision) {
   return std::nullopt;
 }
 
-// Fills in what the kernel's line, should it have come first, has not told.
+// Fills in what the kernel's line, if it came first, did not have.
 void take_memory(Victim& victim, const wire::Memory& m) {
   auto take = [](auto& to, Bytes from) {
     if (!to) to = from;
@@ -62,7 +62,7 @@ void EpisodeBuilder::on_kernel_kill(const wire::KernelKill& kill) {
 
 // ---- what is open
 
-// Room is made at the cost of what is told already.
+// Makes room by dropping what is already published.
 bool EpisodeBuilder::has_room(const Open* open) {
   if (open && open->victims.size() >= kMaxVictims) return false;
   auto is_full = [&] { return victims_ >= kMaxVictimsInAll || (!open && open_.size() >= kMaxOpen); };
@@ -94,7 +94,7 @@ void EpisodeBuilder::forget_usage_before(Open& open) {
   if (own != to) by_limit_.erase(own);
 }
 
-// Its report, or its mark, which comes by another way, is of the same kill.
+// Its log report, or its mark from the other source, is of the same kill.
 void EpisodeBuilder::drop(std::uint32_t tid, const TaskId& id, MonoTime when, bool logged) {
   ++dropped_;
   ledger_.add_known();
@@ -124,8 +124,8 @@ bool EpisodeBuilder::was_closed(const wire::OomMark& mark) const {
   });
 }
 
-// A line of the log may be read long after its kill was told: on a slow machine it waits behind thousands.
-// What has had its line is not waited for, and the next of that number is another's.
+// A log line may be read long after its kill was published: on a slow machine it waits behind thousands. A
+// victim whose line has been read is not expected again, so the next line with that tid is another victim's.
 bool EpisodeBuilder::was_closed(std::uint32_t tid, MonoTime when) {
   auto at = std::find_if(closed_.rbegin(), closed_.rend(), [&](const Closed& c) {
     return c.tid == tid && (!c.logged || when - c.at < kToldFor);
@@ -135,7 +135,7 @@ bool EpisodeBuilder::was_closed(std::uint32_t tid, MonoTime when) {
   return true;
 }
 
-// `alive`: the victim was not yet killed.
+// `alive`: the last time at which the victim was not yet killed.
 EpisodeBuilder::Open* EpisodeBuilder::begin(MonoTime when, MonoTime alive) {
   if (!has_room(nullptr)) return nullptr;
   Open& open = open_.emplace_back();
@@ -160,7 +160,7 @@ EpisodeBuilder::At EpisodeBuilder::add_victim(Open& open, const wire::Task& task
   v.task = task;
   v.marked_at = when;
   v.victim.time = when;
-  // Now: under a storm of forks the table may have forgotten it when the episode is told.
+  // Resolved now: in a fork storm the table may have dropped it by the time of publication.
   v.victim.process = process_ref(tasks_, cgroups_, task);
   v.victim.tid = task.tid;
   v.victim.oom_score_adj = task.oom_score_adj;
@@ -175,8 +175,8 @@ EpisodeBuilder::At EpisodeBuilder::add_victim(Open& open, const wire::Task& task
   return {&open, open.victims.size() - 1};
 }
 
-// The log was read before the ring: the victim is there, and the mark tells the rest of it. A line without
-// its report stands alone, until the mark tells of whose group it is.
+// The log was read before the ring: the victim is known, and the mark adds the rest. A line without its
+// report stands alone, until the mark shows to which group it belongs.
 EpisodeBuilder::At EpisodeBuilder::take_mark(At at, Open* group, const wire::OomMark& mark) {
   Open* open = at.open;
   bool stands_alone = open->victims.size() == 1 && !open->begun && !open->told;
@@ -211,10 +211,10 @@ EpisodeBuilder::At EpisodeBuilder::take_mark(At at, Open* group, const wire::Oom
 
 // ---- whose decision
 
-// What the same thread kills of the same group, one after the other. A thread that is in the group itself
-// dies with it, and one whose decision was seen has not made another: then it may take as long as the machine
-// lets it (1.3 s between two victims on a CPU that six programs share). With oom_score_adj -1000 it is spared
-// by the kill of its group, and goes on to the next (the postmaster of a database).
+// Victims of one group that the same thread kills one after the other. A thread in the group dies with it,
+// and one whose decision was traced has made no other: so the gap may be as long as the machine takes (1.3 s
+// between two victims on a CPU shared by six programs). With oom_score_adj -1000 the thread survives its
+// group's kill, and may kill the next group (a database's postmaster).
 EpisodeBuilder::Open* EpisodeBuilder::open_group(const wire::OomMark& mark,
                                                  std::optional<std::uint64_t> owner, std::uint64_t group,
                                                  const wire::OomDecision* decision) {
@@ -256,7 +256,7 @@ void EpisodeBuilder::add_mark(const wire::OomMark& mark, std::optional<std::uint
   At known = index_.find(mark.victim.id);
   if ((known && known.victim().victim.marked) || !recent_.precede(mark)) return;
   if (!known) known = index_.find(mark.victim.tid);
-  if (known && known.victim().victim.marked) known = {};  // an earlier process of that number
+  if (known && known.victim().victim.marked) known = {};  // an earlier process with that pid
   if (!known && was_closed(mark)) return;
   const wire::OomDecision* decision = decisions_.of(mark);
   auto group = group_of(mark, owner);
@@ -313,7 +313,7 @@ void EpisodeBuilder::first_mark(Open& open, const wire::OomMark& mark, std::opti
       open.usage_before = level.usage;
     }
   }
-  if (!open.usage_before && mark.owner && owner == mark.owner->inode) {  // above what the chain holds
+  if (!open.usage_before && mark.owner && owner == mark.owner->inode) {  // higher than in the chain
     episode.usage = open.usage_before = mark.owner->usage;
     episode.limit = mark.owner->limit;
   }
@@ -364,7 +364,7 @@ void EpisodeBuilder::on_usage(std::uint64_t inode, MonoTime when, Bytes usage) {
   auto [from, to] = by_limit_.equal_range(inode);
   for (auto at = from; at != to; ++at) {
     Open& open = *at->second;
-    // Memory is back when what the victims held alone, less a tenth for what others took meanwhile, has gone.
+    // Memory is back when the victims' own memory is gone, less a tenth that others may have taken meanwhile.
     Bytes held;
     for (const OpenVictim& v : open.victims)
       if (v.victim.anon) held += *v.victim.anon;
@@ -387,7 +387,7 @@ bool EpisodeBuilder::complete(const Open& open) const {
          });
 }
 
-// What is known of the processes while they are known.
+// Resolves the processes while the table still has them.
 void EpisodeBuilder::close(Open& open) {
   Episode& episode = open.episode;
   open.told = true;
@@ -422,7 +422,7 @@ Episode EpisodeBuilder::as_known(const Open& open) const {
   std::size_t arguments = 0;
   for (const OpenVictim& v : open.victims) {
     ProcessRef& process = episode.victims.emplace_back(v.victim).process;
-    // A line with the arguments of a thousand victims is one that no reader takes.
+    // No reader takes a line with the arguments of a thousand victims.
     if (arguments > kMaxArguments && process.cmdline.cut(TaskTable::kCutOff))
       process.cmdline_truncated = true;
     arguments += process.cmdline.bytes().size();
@@ -462,7 +462,7 @@ std::vector<Episode> EpisodeBuilder::take_closed(MonoTime now, bool all) {
     if (!all && now - open.first < kLatest && !(is_complete && now - open.last >= kSettle)) continue;
     if (!all && store_behind_ && now - open.first < kLatest + kForStore) continue;
     close(open);
-    // What was on its way at the kill is there now; of a series that has fallen far since then, little is
+    // Records in flight at the kill have arrived by now; a series that has fallen far since then has little
     // left.
     if (auto grew = now_known.grew_most(open.limit_inode, open.first);
         most(grew) >= most(open.episode.grew_most))
@@ -510,7 +510,7 @@ void EpisodeBuilder::add_logged_victim(Open& open, const OomDump& dump, const Oo
   take_line(v.victim, line);
 }
 
-// The log has the trigger's thread; whose thread it is, the victims or the table tell.
+// The log has the trigger's tid; its process is found among the victims or in the table.
 wire::Task EpisodeBuilder::logged_trigger(const Open& open, const OomDump& dump) const {
   for (const OpenVictim& v : open.victims)
     if (v.task.tid == *dump.trigger_tid) return v.task;
@@ -528,9 +528,9 @@ wire::Task EpisodeBuilder::logged_trigger(const Open& open, const OomDump& dump)
   return trigger;
 }
 
-// Of victims that no mark told of.
+// For victims without a mark.
 EpisodeBuilder::Open* EpisodeBuilder::open_logged(const OomDump& dump, MonoTime when) {
-  // It is as old as the log's end before it.
+  // The kill is no older than the previous end of the log.
   MonoTime alive = MonoTime::min();
   for (MonoTime read : log_read_)
     if (read < when) alive = read;
@@ -572,7 +572,7 @@ void EpisodeBuilder::on_dump(const OomDump& dump, MonoTime when) {
     take_report(*open, dump);
 }
 
-// nullptr: the report names none.
+// nullptr: the report has no limit cgroup.
 CgroupPtr EpisodeBuilder::limit_of(const OomDump& dump) const {
   auto path = dump.limit_cgroup();
   if (!path) return nullptr;
@@ -584,8 +584,7 @@ CgroupPtr EpisodeBuilder::limit_of(const OomDump& dump) const {
   return ref;
 }
 
-// A cgroup that the tree has no room for, or was gone before it was seen: the mark has its number, the log
-// its path.
+// A cgroup that was refused, or removed before it was seen: the mark has its inode, the log its path.
 CgroupPtr EpisodeBuilder::with_number(const CgroupRef& logged, std::optional<std::uint64_t> inode) const {
   auto known = cgroups_.ref(inode);
   if (known || !inode) return known;
@@ -594,16 +593,16 @@ CgroupPtr EpisodeBuilder::with_number(const CgroupRef& logged, std::optional<std
   return ref;
 }
 
-// The marks tell the owner by what was locked or full at that moment, as far as sixteen levels up; the report
-// is of the decision. A container that the page cache keeps at its limit is not why the machine's killer, or
-// SysRq, chose somebody in it.
+// Marks give the owner by which cgroups were locked or full at that time, up to sixteen levels; the report is
+// about the decision itself. A container that page cache keeps at its limit is not the reason why a global
+// OOM kill, or SysRq, chose a process in it.
 void EpisodeBuilder::take_owner(Open& open, const OomDump& dump) {
   auto scope = dump.interleaved ? std::nullopt : dump.scope();
   if (!scope) return;
   Episode& episode = open.episode;
   CgroupPtr owner = *scope == OomScope::memcg ? limit_of(dump) : nullptr;
   bool told = open.limit_inode || episode.limit_cgroup;
-  // In a cgroup namespace the same one has another path, which is none of the tree's.
+  // In a cgroup namespace the same cgroup has another path, which is not in the tree.
   bool same = owner && told &&
               (!owner->id.inode || owner->id.inode == open.limit_inode ||
                (episode.limit_cgroup && owner->path == episode.limit_cgroup->path));
@@ -632,7 +631,7 @@ void EpisodeBuilder::take_report(Open& open, const OomDump& dump) {
   if (!episode.machine) episode.machine = machine_at_kill(dump, sources_.page);
   if (episode.tasks.rows.empty() && !dump.tasks.empty()) {
     episode.tasks = tasks_at_kill(dump, sources_.page);
-    // Now: at the end of the episode the victims are gone, and their numbers may be others'.
+    // Resolved now: at the end of the episode the victims are gone, and their pids may be reused.
     for (TaskAtKill& task : episode.tasks.rows)
       if (const TaskState* known = tasks_.by_pid(task.process.id.tgid)) {
         std::string comm = std::move(task.process.comm);
@@ -640,8 +639,8 @@ void EpisodeBuilder::take_report(Open& open, const OomDump& dump) {
         task.process.comm = std::move(comm);
       }
   }
-  // At the mark an earlier victim of the same limit may have given memory back: the report is of the
-  // decision.
+  // By the time of the mark an earlier victim of the same limit may have freed memory: the report shows the
+  // usage at the decision.
   const MemcgUsageLine* usage = dump.interleaved ? nullptr : dump.usage_of(MemcgCounter::memory);
   if (usage) {
     episode.usage = usage->usage;

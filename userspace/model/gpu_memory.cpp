@@ -31,7 +31,7 @@ Op op_of(What what) {
   }
 }
 
-// The card is the program's own word.
+// The card is claimed by the program itself.
 bool may_be_on(const GpuHeld& held, const GpuUuid& card) {
   return held.by_device.contains(card) || held.by_device.size() < GpuMemory::kMaxCards;
 }
@@ -111,8 +111,8 @@ void GpuMemory::on_xid(const wire::GpuXid& xid, std::optional<GpuUuid> card,
   told.message = xid.message;
 }
 
-// Which card a call was about that does not say so: that of the process's only context, or the only one that
-// the driver lists, which are those in use.
+// The card of a call that does not name it: the one with the process's only context, or the only one that the
+// driver lists as in use.
 std::optional<GpuUuid> GpuMemory::card_of(const Process& process) const {
   const auto& by_device = process.held.by_device;
   if (by_device.size() == 1) return by_device.begin()->first;
@@ -134,7 +134,7 @@ void GpuMemory::on(MonoTime time, TaskId task, const GpuOp& op, std::span<const 
     return;
   }
   if (op.what == What::check_range) {
-    // A mapping that the driver does not know is not its memory.
+    // A mapping unknown to the driver is not its memory.
     if (failed(op.status)) unmap_managed(time, task, op);
     return;
   }
@@ -191,7 +191,7 @@ void GpuMemory::succeeded(MonoTime time, TaskId task, const GpuOp& op, std::span
   add_event(time, task, op_of(op.what), op);
 }
 
-// libcuda tries again, and so does PyTorch: one refusal, four calls.
+// libcuda retries, and so does PyTorch: one refusal is four calls.
 void GpuMemory::on_refused(MonoTime time, TaskId task, const GpuOp& op) {
   Process& p = process(task);
   bool same = p.refused_last && p.refused && p.refused->bytes == op.bytes && p.refused->kind == op.kind;
@@ -202,7 +202,7 @@ void GpuMemory::on_refused(MonoTime time, TaskId task, const GpuOp& op) {
   p.refused_last = true;
 }
 
-// The first that a program asks for ends the making of its context, however close behind it comes.
+// The program's first own allocation ends the creation of its context, however soon it comes.
 void GpuMemory::on_own_memory(MonoTime time, TaskId task, const GpuOp& op) {
   Process& p = process(task);
   p.context_at.reset();
@@ -231,8 +231,8 @@ void GpuMemory::count(const Memory& memory, std::int64_t sign) {
 
 void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
   Process& p = process(task);
-  // For a kernel that needs more local memory than any before, a context gives back what it has and takes
-  // more.
+  // For a kernel that needs more local memory than any before, a context frees its block and allocates a
+  // larger one.
   auto makes_room = std::exchange(p.makes_room, std::nullopt);
   bool overhead = p.context_at || (makes_room && time - *makes_room <= kMakesRoom);
   if (op.kind != GpuMemoryKind::external && op.bytes) {
@@ -259,7 +259,7 @@ void GpuMemory::allocate(MonoTime time, TaskId task, const GpuOp& op) {
   if (op.kind == GpuMemoryKind::device && op.bytes && !overhead) look_for_copies(time, task, p, *op.bytes);
 }
 
-// A second copy of a model comes as a burst of allocations that together are as much as an earlier burst.
+// A second copy of a model is a burst of allocations with the same sum as an earlier burst.
 void GpuMemory::look_for_copies(MonoTime time, TaskId task, Process& p, Bytes bytes) {
   if (p.bursts.empty() || time - p.bursts.back().last > kBurstGap) {
     if (p.bursts.size() == kMaxBursts) p.bursts.erase(p.bursts.begin());
@@ -294,7 +294,7 @@ void GpuMemory::add(TaskId task, Process& process, const GpuObject& object, Hand
   ++objects_;
 }
 
-// What the process was charged with and is not any more.
+// Uncharges the process.
 std::optional<GpuMemory::Memory> GpuMemory::release(TaskId task, Process& process,
                                                     std::map<GpuObject, Handle>::iterator at) {
   std::shared_ptr<Memory> memory = at->second.memory;
@@ -326,7 +326,7 @@ void GpuMemory::charge_another(Memory& memory) {
   count(memory, 1);
 }
 
-// Its own, or what another process gave it.
+// Its own memory, or memory shared by another process.
 std::shared_ptr<GpuMemory::Memory> GpuMemory::find(const Process& process, const GpuObject& object) const {
   if (auto own = process.handles.find(object); own != process.handles.end()) return own->second.memory;
   auto of_client = by_client_.find(object.client);
@@ -340,7 +340,7 @@ std::shared_ptr<GpuMemory::Memory> GpuMemory::find(const Process& process, const
   return nullptr;
 }
 
-// Of the process, or of one above it; nobody: itself.
+// The process or an ancestor that holds it; if there is none, the process itself.
 TaskId GpuMemory::holder_of(const GpuObject& object, TaskId task, std::span<const TaskId> ancestors) const {
   auto holds = [&](TaskId id) {
     auto known = processes_.find(id);
@@ -358,7 +358,7 @@ void GpuMemory::free(MonoTime time, TaskId task, const GpuOp& op, std::span<cons
   if (process(task).held.since_before) add_event(time, task, Op::free, op).bytes.reset();
 }
 
-// Whether there was something of the holder's.
+// Returns whether the holder had it.
 bool GpuMemory::free_of(MonoTime time, TaskId holder, const GpuOp& op) {
   auto known = processes_.find(holder);
   if (known == processes_.end()) return false;
@@ -375,7 +375,7 @@ bool GpuMemory::free_of(MonoTime time, TaskId holder, const GpuOp& op) {
     add_event(time, holder, Op::free, what).overhead = memory->overhead;
   };
   if (auto own = p.handles.find(op.object); own != p.handles.end()) return release_all(own), true;
-  // A client, or a device: all that lies below goes with it.
+  // Freeing a client or device frees everything below it.
   bool any = false;
   auto [client, object] = op.object;
   if (client == object)
@@ -409,7 +409,7 @@ void GpuMemory::map_managed(MonoTime time, TaskId task, const GpuOp& op) {
     ++dropped_;
     return;
   }
-  // MAP_FIXED: what was there is gone.
+  // MAP_FIXED: the previous mapping is gone.
   std::size_t before = events_.size();
   unmap_managed(time, task, op);
   events_.resize(before);
@@ -419,7 +419,7 @@ void GpuMemory::map_managed(MonoTime time, TaskId task, const GpuOp& op) {
   add_event(time, task, Op::alloc, op);
 }
 
-// munmap may take a part out of a range, or several ranges at once.
+// munmap may cover a part of a range, or several ranges.
 void GpuMemory::unmap_managed(MonoTime time, TaskId task, const GpuOp& op) {
   auto known = processes_.find(task);
   if (known == processes_.end() || !op.address || !op.bytes || op.bytes->count <= 0) return;
@@ -473,7 +473,7 @@ void GpuMemory::on_exit(MonoTime time, TaskId task) {
 
 // ---- cards
 
-// The driver lists cards that somebody uses; of others its counters begin anew.
+// The driver lists cards in use; counters of others restart from 0.
 void GpuMemory::forget_counters_of_others(const std::vector<GpuCard>& cards) {
   for (auto& [uuid, card] : cards_) {
     if (card.counters.uuid != uuid || std::ranges::find(cards, uuid, &GpuCard::uuid) != cards.end()) continue;
@@ -482,7 +482,7 @@ void GpuMemory::forget_counters_of_others(const std::vector<GpuCard>& cards) {
   }
 }
 
-// One that only programs speak of makes way for one that the driver lists.
+// A card known only from programs is evicted for one that the driver lists.
 bool GpuMemory::has_room_for_card(const GpuUuid& uuid) {
   if (cards_.size() < kMaxCards || cards_.contains(uuid)) return true;
   auto claimed =
@@ -512,8 +512,8 @@ void GpuMemory::on_cards(MonoTime time, const std::vector<GpuCard>& cards, Bytes
   if (cards.size() > 1) only_device_.reset();
 }
 
-// Possible where more is held than the card has; it is when the driver pushes pages out as well. What is
-// known to be evicted needs no other proof: it was pushed out because the card was full.
+// Possible if more is held than the card has; certain if the driver evicts pages as well. Known evictions
+// need no other proof: pages are evicted because the card is full.
 void GpuMemory::look_for_oversubscription(MonoTime time, const GpuUuid& uuid, GpuCardState& card,
                                           Bytes page) {
   auto before = card.counters_before.migrated_pages_out, now = card.counters.migrated_pages_out;
@@ -525,7 +525,7 @@ void GpuMemory::look_for_oversubscription(MonoTime time, const GpuUuid& uuid, Gp
     if (on_card == process.held.by_device.end()) continue;
     asked += on_card->second + process.held.managed;
     most = std::max(most, {process.held.managed, task});
-    // The card's counters and the events of pages are not read at the same moment.
+    // The card's counters and the page events are not read at the same time.
     Bytes evicted = process.evicted_before;
     if (process.held.activity) evicted += process.held.activity->evicted;
     most_evicted = std::max(most_evicted, {evicted, task});
@@ -550,7 +550,7 @@ std::map<GpuUuid, GpuMemory::OnCard> GpuMemory::held_by_card() const {
   for (const auto& [task, process] : processes_)
     for (const auto& [uuid, bytes] : process.held.by_device) {
       auto at = out.find(uuid);
-      // What a program claims of a card that nobody else knows is its own invention.
+      // A card known only from this program's claims is not real.
       if (at == out.end() && out.size() < 2 * kMaxCards) at = out.try_emplace(uuid).first;
       if (at == out.end()) continue;
       at->second.held += bytes;
@@ -562,7 +562,7 @@ std::map<GpuUuid, GpuMemory::OnCard> GpuMemory::held_by_card() const {
   return out;
 }
 
-// CUDA asks for it as it begins, before it makes a context, and has the driver name the card before that.
+// CUDA asks for it at startup, before creating a context, after the driver has named the card.
 void GpuMemory::on_free_seen(const Process& p, const GpuOp& op) {
   auto named = p.cards.find(op.object);
   auto card = op.device ? op.device : named != p.cards.end() ? std::optional(named->second) : card_of(p);
@@ -573,7 +573,8 @@ void GpuMemory::on_free_seen(const Process& p, const GpuOp& op) {
   for (const auto& [task, process] : processes_)
     if (auto on_card = process.held.by_device.find(*card); on_card != process.held.by_device.end())
       state.held_then += on_card->second;
-  // The newest word of a program, so that a false one lasts until the next one asks; the driver's own stands.
+  // The newest claim of a program, so that a false one lasts only until the next; the driver's own value
+  // takes precedence.
   if (op.bytes && !state.counters.memory) state.memory = op.bytes;
 }
 

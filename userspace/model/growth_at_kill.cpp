@@ -11,11 +11,11 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxGrew = 5;
-constexpr std::size_t kMaxFound = 32;  // their order may have changed within the moment
+constexpr std::size_t kMaxFound = 32;  // the order may have changed meanwhile
 constexpr Nanos kGrowthWindow = std::chrono::seconds(60);
 constexpr Nanos kOneMoment = std::chrono::milliseconds(50);
 
-// A process that came to what it was sampled at last before `at`; none: it did not grow, or who knows.
+// How a process reached its last sample before `at`; none: it did not grow, or it is unknown.
 struct Growth {
   Bytes grew;
   Seconds over{};
@@ -49,7 +49,7 @@ std::vector<GrewProcess> GrowthAtKill::grew_most(std::optional<std::uint64_t> li
   for (const TaskId& id : grown_) {
     if (found.size() >= kMaxFound) break;
     const TaskState* task = tasks_.find(id);
-    if (!task || (task->died && *task->died < at)) continue;  // the dead have given theirs back
+    if (!task || (task->died && *task->died < at)) continue;  // freed already
     if (below && !(task->cgroup && (*below)(*task->cgroup))) continue;
     if (auto growth = growth_of(*task, at)) found.emplace_back(*growth, id);
   }

@@ -30,7 +30,7 @@ std::optional<Headroom> headroom(const HeadroomInput& in) {
     std::optional<Bytes> allowance = in.swap_free;
     if (in.swap && in.swap->limit) {
       Bytes own = at_least_zero(*in.swap->limit - held);
-      // A limit that is used up decides alone, whatever the host has.
+      // An exhausted limit decides alone, whatever the host has.
       if (allowance)
         allowance = std::min(*allowance, own);
       else if (own == Bytes{})

@@ -7,7 +7,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMax = 128;    // buckets of a level
-constexpr std::size_t kForget = 32;  // that go at once, so that moving the rest is cheap
+constexpr std::size_t kForget = 32;  // dropped at once, so that moving the rest is cheap
 constexpr double kFactor = 4;
 constexpr std::size_t kMaxLevels = 14;  // 4^13 s × 96 is 200 years
 
@@ -39,7 +39,7 @@ void History::add(Level& level, double time, float value) const {
   level.buckets.push_back(one);
 }
 
-// The coarsest level is about to forget the beginning: a coarser one takes it over.
+// The coarsest level is about to drop the oldest data: add a coarser one.
 void History::add_level() {
   Level next;
   next.width = levels_.back().width * kFactor;
@@ -71,7 +71,7 @@ void History::add(MonoTime time, Bytes value) {
   for (Level& level : levels_) add(level, t, static_cast<float>(value_));
   for (std::size_t k = 0; k < levels_.size(); ++k) {
     if (levels_[k].buckets.size() < kMax) continue;
-    // At a slow pace of samples a coarser level has as many buckets: go on until one is smaller.
+    // With few samples a coarser level has as many buckets: continue until one has fewer.
     if (k + 1 == levels_.size() && levels_.size() < kMaxLevels) add_level();
     auto& buckets = levels_[k].buckets;
     buckets.erase(buckets.begin(), buckets.begin() + kForget);

@@ -40,7 +40,7 @@ void KillLedger::wait_for_counts(MonoTime now) {
     unseen_ += short_of(*waited_for_);
     waited_for_.reset();
   }
-  // This count and no later one: in a storm some are always on their way, and each time others.
+  // Wait for this count only: in a storm there are always records in flight, and always others.
   if (!waited_for_ && short_of(counts_.back())) {
     waited_for_ = counts_.back();
     waited_since_ = now;

@@ -18,9 +18,9 @@ std::optional<std::uint64_t> topmost_locked(const std::vector<wire::Memcg>& chai
   return owner;
 }
 
-// Whoever a limit kills is below its owner.
+// A limit's victim is below its owner.
 bool may_kill_for(const wire::OomMark& mark, std::uint64_t owner) {
-  constexpr std::size_t kAllLevels = 16;  // further up the victim's are not known
+  constexpr std::size_t kAllLevels = 16;  // ancestors further up are unknown
   return mark.victim_chain.empty() || mark.victim_chain.size() >= kAllLevels ||
          std::ranges::find(mark.victim_chain, owner, &wire::Memcg::inode) != mark.victim_chain.end();
 }

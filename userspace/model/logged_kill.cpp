@@ -23,7 +23,7 @@ std::optional<Bytes> pages(const std::optional<std::uint64_t>& count, std::optio
   return Bytes{static_cast<std::int64_t>(*count) * page_size->count};
 }
 
-// What the line does not say.
+// Fills in what the line does not have.
 void take_row(Victim& victim, const TaskRow& row, std::optional<Bytes> page_size) {
   auto take = [](auto& to, const auto& from) {
     if (!to) to = from;
@@ -38,8 +38,8 @@ void take_row(Victim& victim, const TaskRow& row, std::optional<Bytes> page_size
   take(victim.process.uid, row.uid);
 }
 
-// Only the first hierarchy counts memory and swap together, and prints what a cgroup has with its
-// descendants'. A mail program may have broken one of these lines.
+// Only v1 counts memory and swap together, and prints a cgroup's counters including descendants. A mail
+// program may have wrapped one of these lines.
 bool is_of_v1(const OomDump& dump) {
   auto with_descendants = [](const MemcgStat& stat) { return stat.key == "total_rss"; };
   return dump.usage_of(MemcgCounter::memory_swap) ||
@@ -77,7 +77,7 @@ CgroupPtr chosen_cgroup(const OomDump& dump) {
   return cgroup_of(dump, dump.memcg_task ? dump.memcg_task->task_memcg : std::nullopt);
 }
 
-// Its number is on another line, which may be missing.
+// Its tid is on another line, which may be missing.
 ProcessRef trigger_of(const OomDump& dump) {
   ProcessRef out;
   out.comm = dump.invoked->trigger_comm;
@@ -102,7 +102,7 @@ Victim victim_of(const OomDump& dump, const OomVictimLine& line, std::optional<B
   return out;
 }
 
-// The decision's own line names the process, and its cgroup.
+// The line of the decision names the process and its cgroup.
 void take_constraint(const OomDump& dump, std::vector<Victim>& victims, std::optional<Bytes> page_size) {
   const auto& constraint = dump.constraint;
   if (!constraint || !constraint->pid) return;

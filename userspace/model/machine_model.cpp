@@ -11,7 +11,7 @@
 namespace oomcast {
 namespace {
 
-constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode is open
+constexpr Nanos kKeepRemoved = std::chrono::seconds(3);  // longer than an episode stays open
 constexpr Nanos kSweepEvery = std::chrono::milliseconds(500);
 constexpr Nanos kSameSeries = std::chrono::minutes(5);
 constexpr std::size_t kMaxSeries = 1024, kMaxStalls = 16'384, kMaxGrowingUnknown = 16;
@@ -25,17 +25,17 @@ CgroupPtr host_root(Hierarchy hierarchy) {
 }
 
 std::optional<std::string> cause_of(const wire::UserKill& kill) {
-  if (!kill.si_code) {  // as cgroup.kill, PR_SET_PDEATHSIG and, since 5.19, PTRACE_KILL send it
+  if (!kill.si_code) {  // sent by cgroup.kill, PR_SET_PDEATHSIG and, since 5.19, PTRACE_KILL
     if (kill.sender.exiting) return "PR_SET_PDEATHSIG";
     return kill.by_tracer ? std::nullopt : std::optional<std::string>("cgroup.kill");
   }
-  if (!kill.may_kill_anybody) return std::nullopt;  // anybody can give himself such a name
+  if (!kill.may_kill_anybody) return std::nullopt;  // any process can take such a name
   const OtherKiller* killer = other_killer_named(kill.sender.comm);
   return killer ? std::optional<std::string>(killer->name) : std::nullopt;
 }
 
-// What is restarted after its kill has another cgroup, but in the same pod, job or unit. Its path, not its
-// name: anybody can give that to a cgroup of his own.
+// A workload restarted after its kill has another cgroup, but in the same pod, job or unit. By path, not by
+// name: anyone can give a name to a cgroup of their own.
 std::optional<std::string> series_key(const Episode& episode) {
   if (!episode.limit_cgroup)
     return episode.scope == OomScope::global ? std::optional<std::string>("the machine") : std::nullopt;
@@ -81,8 +81,7 @@ void MachineModel::on_tree(const CgroupListing& tree, MonoTime when) {
 void MachineModel::on_process(const SeenProcess& process) {
   TaskState& task = tasks_.note(process.id);
   if (process.parent) task.set_parent(*process.parent);
-  // /proc shows an exec only as another name: arguments that were read there before may be the last
-  // program's.
+  // In /proc an exec shows only as a new name: arguments read before may be the old program's.
   if (task.comm != process.comm && task.cmdline_source == CmdlineSource::shown)
     tasks_.set_cmdline(task, std::nullopt, CmdlineSource::shown, task.cmdline_at);
   task.comm = process.comm;
@@ -124,8 +123,8 @@ void MachineModel::apply(const wire::ProcessSample& r) {
                                       m.shmem, m.swap, std::nullopt, std::nullopt, config_.rss_error});
 }
 
-// A compile starts hundreds of small processes a second. They are left out, except in the cgroups that run
-// out or grow first, whose growth one of them may be.
+// A compile starts hundreds of small processes a second. They are skipped, except in the cgroups that run out
+// first or grow fastest, as one of them may be the cause.
 bool MachineModel::is_left_out(const TaskState& task, Bytes rss) {
   if (!config_.scope.whole_machine || rss >= kSmallProcess) return false;
   if (!is_followed(task)) return true;
@@ -180,7 +179,7 @@ KillDecision MachineModel::apply(const wire::OomMark& r) {
   tasks_.note(r.victim);
   tasks_.note(r.trigger);
   KillDecision decision{episodes_.on_mark(r)};
-  // The record of a cgroup's making can be lost in a storm; its kill must name it all the same.
+  // In a storm the record of a cgroup's creation may be lost; its kill must still name it.
   for (const auto* task : {&r.victim, &r.trigger})
     if (task->cgroup && !cgroups_.find(*task->cgroup) &&
         (!cgroups_.is_refused(*task->cgroup) || cgroups_.reconsider(*task->cgroup)))
@@ -212,7 +211,7 @@ void MachineModel::apply(const wire::UserKill& r) {
                                  process_ref(tasks_, cgroups_, r.sender), cause_of(r)});
 }
 
-// Ours, or those of another oomcast: each ends its helpers so.
+// Between our own helpers, or those of another oomcast: that is how helpers are ended.
 bool MachineModel::is_between_helpers(const wire::UserKill& r) const {
   const TaskState* own = own_ ? tasks_.find(*own_) : nullptr;
   return own && r.victim.comm == own->comm && r.sender.comm == own->comm &&
@@ -240,10 +239,10 @@ void MachineModel::on_pressure(MonoTime time, std::optional<std::uint64_t> inode
 
 bool MachineModel::on_stalls(MonoTime time, std::uint64_t inode, const wire::Stalls& sums) {
   bool known = cgroups_.find(inode) != nullptr;
-  if (!known && stalls_.size() >= kMaxStalls) return false;  // nobody says when one that is not followed goes
+  if (!known && stalls_.size() >= kMaxStalls) return false;  // removals of unknown ones are not reported
   wire::Stalls& told = stalls_[inode];
   if (sums.count == told.count) return false;
-  if (sums.count < told.count) told = {};  // they made way in the kernel meanwhile, and began anew
+  if (sums.count < told.count) told = {};  // evicted from the kernel's table meanwhile, and restarted from 0
   bool tell = known && cgroup_in_scope(inode);
   if (tell)
     events_.push_back(ReclaimFact{time, cgroups_.ref(inode), sums.count - told.count, sums.time - told.time,
@@ -255,16 +254,16 @@ bool MachineModel::on_stalls(MonoTime time, std::uint64_t inode, const wire::Sta
 void MachineModel::on_gpu(MonoTime time, const wire::Task& task, const GpuOp& op,
                           const std::vector<CodePlace>& code) {
   constexpr std::size_t kMaxAncestors = 8;
-  // Its end came by another ring: what it held went with it.
+  // Its exit came through another ring: its memory is gone already.
   if (const TaskState* known = tasks_.find(task.id); known && known->died) return;
   tasks_.note(task);
-  // What a forked child has from those above it, it can map and free.
+  // A forked child can map and free its ancestors' memory.
   bool of_others = op.what == GpuOp::What::free || op.what == GpuOp::What::map;
   gpu_.on(time, task.id, op, of_others ? tasks_.ancestors(task.id, kMaxAncestors) : std::vector<TaskId>());
   gpu_.set_code(code);
 }
 
-// Late: the program's exec comes by another ring, and may be read after its calls.
+// Delayed: an exec comes through another ring, and may be read after the program's calls.
 void MachineModel::tell_gpu() {
   for (GpuEvent& event : gpu_.take()) {
     if (!event_in_scope(event)) continue;
@@ -274,7 +273,7 @@ void MachineModel::tell_gpu() {
   }
 }
 
-// What befalls a card, befalls all who hold something on it.
+// An event of a card concerns all processes that hold memory on it.
 bool MachineModel::event_in_scope(const GpuEvent& event) const {
   if (event.task.tgid || config_.scope.whole_machine) return task_in_scope(event.task);
   bool out = false;
@@ -284,7 +283,7 @@ bool MachineModel::event_in_scope(const GpuEvent& event) const {
   return out;
 }
 
-// A last sample, for what a process held at its end, is told whether it changed or not.
+// The last sample, of what a process held at exit, is published whether it changed or not.
 void MachineModel::tell_gpu_sample(GpuSample s) {
   bool moved = (s.moved_in && s.moved_in->count) || (s.moved_out && s.moved_out->count) ||
                (s.faults && *s.faults) || (s.cpu_faults && *s.cpu_faults);
@@ -440,17 +439,17 @@ bool MachineModel::task_in_scope(TaskId id) const {
   return false;
 }
 
-// An episode is told if its limit or one of its victims is in scope; what killed them may be outside.
+// An episode is published if its limit or one of its victims is in scope; the trigger may be outside.
 bool MachineModel::episode_in_scope(const Episode& episode) const {
   if (config_.scope.whole_machine) return true;
   if (episode.limit_cgroup && cgroup_in_scope(episode.limit_cgroup->id.inode)) return true;
-  // A cgroup that was gone before it was seen is known by its path in the log alone.
+  // A cgroup removed before it was seen is known only by its path in the log.
   if (episode.limit_cgroup && !cgroups_.find(episode.limit_cgroup->id.inode))
     for (std::uint64_t top : config_.scope.cgroups)
       if (const CgroupState* root = cgroups_.find(top);
           root && in_scope(episode.limit_cgroup->path, root->ref->path))
         return true;
-  // The kernel log alone may not tell whose they were: better one too many than one too few.
+  // From the kernel log alone the owner may be unknown: better one episode too many than one too few.
   if (!episode.limit_cgroup && std::any_of(episode.victims.begin(), episode.victims.end(),
                                            [](const Victim& v) { return !v.marked && !v.process.cgroup; }))
     return true;
@@ -466,7 +465,7 @@ bool MachineModel::episode_in_scope(const Episode& episode) const {
 
 namespace {
 
-constexpr std::int64_t kNoNews = 256;  // a limit that others lower by less than this part is as it was
+constexpr std::int64_t kNoNews = 256;  // smaller decreases of a limit by others are ignored
 
 }  // namespace
 
@@ -488,7 +487,7 @@ void MachineModel::on_reading(std::uint64_t inode, const CgroupReading& reading,
     state->usage = reading.usage;
     episodes_.on_usage(inode, reading.time, *reading.usage);
   }
-  // The kernel's own figure came with an event before.
+  // The kernel's own peak came with an earlier event.
   if (state->peak && reading.usage) state->peak = std::max(*state->peak, *reading.usage);
   if (reading.stat) state->stat = *reading.stat;
   if (reading.limit) {
@@ -544,8 +543,8 @@ std::optional<Sample> MachineModel::newest_sample(std::uint64_t inode) const {
                    cgroups_.tightest_limit(inode, host_.info ? host_.info->total : std::nullopt));
 }
 
-// Kubernetes sets memory.high by itself (MemoryQoS), below memory.max: what leaks is throttled to a crawl
-// there and never killed, and had a deadline to memory.max.
+// Kubernetes sets memory.high by itself (MemoryQoS), below memory.max: a leak is throttled there and never
+// killed, yet it got a deadline for memory.max.
 void MachineModel::throttle(CgroupState& state, const CgroupReading& reading, Bytes pinned) const {
   state.high.throttle.reset();
   auto high = cgroups_.tightest_high(state.ref->id.inode);
@@ -573,7 +572,7 @@ void MachineModel::tell_limits(CgroupState& state, MonoTime when, const CgroupTr
   state.shown.high = high.limit;
 }
 
-// The nearest above it with a limit of its own, or the machine, as far as their levels are known.
+// The nearest ancestor with a limit of its own, or the machine, as far as their levels are known.
 std::optional<MachineModel::LimitAbove> MachineModel::limit_above(const CgroupState& state) const {
   std::optional<std::uint64_t> at = state.parent;
   for (int depth = 0; at && depth < CgroupTree::kMaxDepth; ++depth) {
@@ -589,7 +588,7 @@ std::optional<MachineModel::LimitAbove> MachineModel::limit_above(const CgroupSt
   return LimitAbove{0, host_.read, room->pinned, *room->limit, nullptr};
 }
 
-// A limit holds for all that is below it together: what others hold is not there to be taken.
+// A limit is shared by everything below it: memory held by others is not available.
 void MachineModel::leave_to_others(CgroupState& state, Headroom& room, MonoTime when) {
   auto above = limit_above(state);
   if (!above) return;
@@ -611,7 +610,7 @@ HeadroomInput MachineModel::headroom_input(const CgroupState& state, const Cgrou
   in.limit = limit || !host_.info ? limit : host_.info->total;
   in.swap = reading.swap;
   if (host_.info && host_.info->swap_free) cgroups_.limit_swap(state, *host_.info->swap_free, in);
-  // At the machine's own end even 0 swaps.
+  // If the machine itself runs out, the kernel swaps even at swappiness 0.
   if (limit) in.swappiness = state.ref->id.hierarchy == Hierarchy::v1 ? state.swappiness : host_.swappiness;
   return in;
 }

@@ -25,7 +25,7 @@ void add_part(Parts& parts, std::string_view name, const std::optional<Bytes>& s
   if (size && *size > Bytes{}) parts.push_back({std::string(name), *size});
 }
 
-// The counters that are part of `kernel`, and as kernel_other what of `kernel` none of them has.
+// The counters that are part of `kernel`; the unaccounted rest of `kernel` as kernel_other.
 void add_kernel_parts(Parts& parts, const MemoryAtKill& kinds,
                       const std::function<std::optional<Bytes>(std::string_view)>& count) {
   std::optional<Bytes> rest = kinds.kernel;
@@ -44,7 +44,7 @@ void add_kernel_parts(Parts& parts, const MemoryAtKill& kinds,
 }
 
 std::optional<MemoryAtKill> memory_of_cgroup(const OomDump& dump) {
-  // Until 5.2 a block for each cgroup of the tree with what is its own; since, one of all together.
+  // Until 5.2 one block per cgroup of the tree, without descendants; since then one for all together.
   auto sum_of = [&](std::string_view key) -> std::optional<Bytes> {
     std::optional<Bytes> out;
     for (const MemcgStatsHead& block : dump.stats)
@@ -53,7 +53,7 @@ std::optional<MemoryAtKill> memory_of_cgroup(const OomDump& dump) {
           out = add_saturating(out ? *out : Bytes{}, {static_cast<std::int64_t>(stat.value)});
     return out;
   };
-  // Newer kernels print each counter of cgroup v1 twice: the cgroup's own, and total_* with its descendants.
+  // Newer kernels print each v1 counter twice: the cgroup's own, and total_* including descendants.
   auto sum = [&](std::string_view key) -> std::optional<Bytes> {
     auto total = sum_of(fmt::format("total_{}", key));
     return total ? total : sum_of(key);
@@ -65,7 +65,7 @@ std::optional<MemoryAtKill> memory_of_cgroup(const OomDump& dump) {
   MemoryAtKill out;
   out.shmem = sum("shmem");
   bool old = sum("rss").has_value();
-  // Both of them count shmem.
+  // Both of these include shmem.
   out.file = without(sum(old ? "cache" : "file"), out.shmem);
   out.anon = sum(old ? "rss" : "anon");
   out.slab = sum("slab");
@@ -82,7 +82,7 @@ std::optional<MemoryAtKill> memory_of_cgroup(const OomDump& dump) {
   add_part(out.parts, "file", out.file);
   add_part(out.parts, "shmem", out.shmem);
   bool counted = sum("kernel") || used(MemcgCounter::kmem);
-  // Without a `kernel` counter out.kernel is the sum of these parts and of sockets: no rest is to be shown.
+  // Without a `kernel` counter out.kernel is the sum of these parts and of sockets: show no rest.
   MemoryAtKill kernel = out;
   if (!counted) kernel.kernel.reset();
   add_kernel_parts(out.parts, kernel, sum);
@@ -91,7 +91,7 @@ std::optional<MemoryAtKill> memory_of_cgroup(const OomDump& dump) {
   return out;
 }
 
-// Each page of the machine once: those on the lists of reclaim, the kernel's own, what is free.
+// Each page of the machine once: LRU lists, kernel memory, free pages.
 Parts parts_of_machine(const OomMemInfo& info, Bytes page) {
   Parts out;
   auto pages = [&](std::initializer_list<const char*> kinds) {
@@ -106,7 +106,7 @@ Parts parts_of_machine(const OomMemInfo& info, Bytes page) {
       if (auto part = size(line)) sum = sum ? add_saturating(*sum, *part) : *part;
     return sum;
   };
-  // Shared memory is on the lists of anonymous memory, or locked.
+  // Shared memory is on the anonymous LRU lists, or locked.
   auto shmem = pages({"shmem"}), anon = pages({"active_anon", "inactive_anon", "isolated_anon"});
   auto locked = pages({"unevictable"});
   if (shmem && anon && locked && *shmem > *anon) locked = std::max(Bytes{}, *locked - (*shmem - *anon));
@@ -140,7 +140,7 @@ std::optional<MemoryAtKill> memory_of_machine(const OomMemInfo& info, std::optio
   if (!info.count_of("inactive_anon")) return std::nullopt;
   MemoryAtKill out;
   out.shmem = sum({"shmem"});
-  // Shared memory is on the lists of anonymous memory.
+  // Shared memory is on the anonymous LRU lists.
   out.anon = without(sum({"active_anon", "inactive_anon", "isolated_anon"}), out.shmem);
   out.file = sum({"active_file", "inactive_file", "isolated_file"});
   out.slab = sum({"slab_reclaimable", "slab_unreclaimable"});

@@ -40,7 +40,7 @@ std::vector<KillPoint> times_of(std::span<const KillPoint> kills) {
   return out;
 }
 
-// Those that fit; empty: the intervals are not regular.
+// The intervals that fit; empty: irregular.
 std::vector<double> regular_part(const std::vector<double>& intervals, double middle) {
   if (intervals.size() == 2) {
     bool alike = std::abs(intervals[0] - intervals[1]) <= kTwoWithin * middle;

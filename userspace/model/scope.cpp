@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::size_t max_near = 5;
 constexpr std::size_t min_id_prefix = 4;
-constexpr std::size_t max_compared = 256;  // edit distance is quadratic and names may be long on purpose
+constexpr std::size_t max_compared = 256;  // edit distance is quadratic, and names may be long on purpose
 
 bool is_hex_number(std::string_view s) {
   return std::all_of(s.begin(), s.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-// Levenshtein's, on bytes.
+// Levenshtein distance, in bytes.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -38,8 +38,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// How far `candidate` is from what was typed; nullopt: not near. Containing it costs less than half an edit a
-// byte.
+// The distance of `candidate` from the input; nullopt: not similar. If one contains the other, each extra
+// byte costs less than half an edit.
 std::optional<double> distance(const std::string& wanted, const std::string& candidate) {
   const auto longer = std::max(wanted.size(), candidate.size());
   const auto shorter = std::min(wanted.size(), candidate.size());
@@ -83,7 +83,7 @@ Error no_match(std::string_view option, std::string_view wanted, std::vector<std
   return Error::failed(std::move(message));
 }
 
-// Those of the matches that have no match above them.
+// Matches without a match above them.
 std::vector<CgroupId> topmost(std::vector<const KnownCgroup*> matches) {
   std::sort(matches.begin(), matches.end(),
             [](const KnownCgroup* a, const KnownCgroup* b) { return a->path.size() < b->path.size(); });
@@ -109,14 +109,14 @@ bool is_named_by_root(const KnownCgroup& cgroup) {
   return cgroup.named_by == 0;
 }
 
-// By a name, which a user can give to a cgroup of his own as well: root's, if it has any.
+// Cgroups with this name: root's if there are any, as users can give the name to cgroups of their own.
 template <typename Matches>
 std::vector<const KnownCgroup*> select_named(std::span<const KnownCgroup> known, Matches matches) {
   auto out = select(known, [&](const KnownCgroup& c) { return is_named_by_root(c) && matches(c); });
   return out.empty() ? select(known, matches) : out;
 }
 
-// What is below `point` of `path`, both normal; nullopt: not below it.
+// The part of `path` below `point`, both normalized; nullopt: not below it.
 std::optional<std::string_view> below(std::string_view path, std::string_view point) {
   if (point == "/" || !in_scope(path, point)) return std::nullopt;
   return path.substr(point.size());
@@ -135,7 +135,7 @@ bool has_container_name(const KnownCgroup& cgroup, std::string_view wanted) {
          std::find(cgroup.aliases.begin(), cgroup.aliases.end(), wanted) != cgroup.aliases.end();
 }
 
-// nullopt: nothing that `takes` takes is a container of this name or id.
+// nullopt: no container accepted by `takes` has this name or id.
 std::optional<Result<std::vector<CgroupId>>> containers_among(std::span<const KnownCgroup> known,
                                                               std::string_view wanted,
                                                               bool (*takes)(const KnownCgroup&)) {

@@ -12,7 +12,7 @@ TaskState& TaskTable::note(TaskId id) {
     seen_.push_back(id);
     if (tasks_.size() > most_tasks_) {
       make_room();
-      at = tasks_.try_emplace(id).first;  // it is the newest, so it was not the one to go
+      at = tasks_.try_emplace(id).first;  // it is the newest, so it was not evicted
     }
   }
   return at->second;
@@ -71,7 +71,7 @@ void TaskTable::mark_dead(TaskId id, MonoTime when) {
   if (at == tasks_.end() || at->second.died) return;
   at->second.died = when;
   dead_.push_back(id);
-  // The dead are kept for what still arrives about them, not for ever.
+  // Dead tasks are kept for late records, but not forever.
   while (dead_.size() > most_tasks_ / 8) {
     forget(dead_.front());
     dead_.pop_front();
@@ -95,14 +95,14 @@ void TaskTable::make_room() {
   };
   if (drop(dead_)) {
     ++forgotten_;
-  } else if (drop_small(std::max<std::size_t>(1, most_tasks_ / 64)) == 0) {  // some, for it looks at all
+  } else if (drop_small(std::max<std::size_t>(1, most_tasks_ / 64)) == 0) {  // several, as it scans all
     drop(seen_);
     ++forgotten_;
   }
 }
 
-// Who makes thousands of processes that do nothing must push out his own: the users who have most such are
-// cut down to one number, the oldest first. Not the newest, which is being made.
+// A user who starts thousands of idle processes must evict only their own: users with most of them are cut
+// down to one number, oldest first. Never the newest, which is being added.
 std::size_t TaskTable::drop_small(std::size_t most) {
   auto user = [](const TaskState& task) { return task.uid ? std::int64_t{*task.uid} : -1; };
   std::unordered_map<std::int64_t, std::size_t> small;

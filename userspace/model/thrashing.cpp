@@ -5,7 +5,7 @@
 namespace oomcast {
 namespace {
 
-// They come once an interval, as long as anything waited in it.
+// Stall records come once an interval, as long as anything stalled.
 constexpr Seconds kLongestGap{15};
 
 }  // namespace
@@ -22,14 +22,14 @@ void ThrashingFinder::on(const Sample& sample) {
   if (!sample.cgroup) return;
   State& state = states_[sample.cgroup->id];
   state.pinned = sample.pinned;
-  // What is in swap does not fill the limit on memory.
+  // Swapped memory does not count against the memory limit.
   if (state.pinned && sample.stat.swap) state.pinned = std::max(Bytes{}, *state.pinned - *sample.stat.swap);
   state.limit = sample.limit;
   state.owner.reset();
   if (sample.limit_cgroup) state.owner = sample.limit_cgroup->id;
 }
 
-// Of a limit above, what counts is all that is below it.
+// An ancestor's limit applies to everything below it.
 bool ThrashingFinder::full(const State& state) const {
   const State* owner = &state;
   if (state.owner)

@@ -8,13 +8,13 @@
 namespace oomcast {
 namespace {
 
-constexpr std::size_t kMaxForm = 512;  // bytes of a form that are compared
+constexpr std::size_t kMaxForm = 512;  // compared bytes of a form
 
 std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// "python3.11" and "python3-dbg" run a script as python does.
+// "python3.11" and "python3-dbg" run a script like python does.
 bool is_program(std::string_view name, std::string_view of) {
   if (!name.starts_with(of)) return false;
   return name.find_first_not_of("0123456789.-dbg", of.size()) == std::string_view::npos;
@@ -22,9 +22,9 @@ bool is_program(std::string_view name, std::string_view of) {
 
 struct Interpreter {
   std::string_view name;
-  std::string_view code;       // the option whose word is the program's text
-  std::string_view module;     // the option whose word names what is run; empty: none
-  std::string_view with_word;  // letters of the options that take a word of their own
+  std::string_view code;       // the option followed by the program's text
+  std::string_view module;     // the option followed by the module's name; empty: none
+  std::string_view with_word;  // letters of options that take an argument
 };
 constexpr std::array kInterpreters = {
     Interpreter{"python", "-c", "-m", "WX"}, Interpreter{"pypy", "-c", "-m", "WX"},
@@ -34,7 +34,7 @@ constexpr std::array kInterpreters = {
     Interpreter{"Rscript", "-e", "", ""},    Interpreter{"java", "", "-jar", ""},
 };
 
-// Digits are what differs from one run to the next.
+// Digits differ from run to run.
 std::string without_digits(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -45,11 +45,11 @@ std::string without_digits(std::string_view text) {
   return out;
 }
 
-// Which options there are, whatever their order and values, and how many other words.
+// The set of options, ignoring order and values, and the number of other words.
 std::string form_of(Arguments::Iterator word, Arguments::Iterator end) {
   std::set<std::string> options;
   std::size_t words = 0;
-  bool value = false;  // of the option before
+  bool value = false;  // of the previous option
   for (; !(word == end); ++word) {
     std::string_view text = *word;
     bool option = text.size() > 1 && text[0] == '-' && !(text[1] >= '0' && text[1] <= '9');
@@ -87,7 +87,7 @@ std::optional<Command> command_of(const Arguments& argv) {
     if (is_code || is_module) {
       if (++word == end) return std::nullopt;
       std::string_view what = *word;
-      // Of any program's workers, and of any that a terminal or a notebook sent.
+      // Matches the workers of any program, and code from any terminal or notebook.
       if (is_code && (what.empty() || what.find("multiprocessing") != std::string_view::npos))
         return std::nullopt;
       std::string text = is_code ? without_digits(what).substr(0, kMaxForm) : std::string(what);
@@ -100,7 +100,7 @@ std::optional<Command> command_of(const Arguments& argv) {
         ++word == end)
       return std::nullopt;
   }
-  if (word == end) return std::nullopt;  // at a terminal
+  if (word == end) return std::nullopt;  // interactive
   std::string script(*word);
   return Command{std::string(interpreter->name) + '\0' + script + '\0' + form_of(++word, end),
                  std::string(program) + " " + std::string(base_name(script))};
@@ -116,7 +116,7 @@ std::vector<WorkloadName> workload_names(const ProcessRef& process) {
   std::vector<WorkloadName> out;
   if (process.cgroup) {
     const CgroupName& name = process.cgroup->name;
-    // What runs below a service, a container of its own among it, is not the service.
+    // Processes below a service, as in a container of its own, are not the service.
     if (name.kind == CgroupKind::unit && name.unit && !named_once(*name.unit))
       out.push_back({"unit " + name.container.value_or("") + '\0' + *name.unit, *name.unit});
     if (name.container)
