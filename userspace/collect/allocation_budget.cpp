@@ -7,19 +7,19 @@ namespace oomcast {
 namespace {
 
 constexpr double kMaxForFrees = 0.7;       // of the budget
-constexpr double kForEachFunction = 0.25;  // of what these leave: none is to be unknown altogether
+constexpr double kForEachFunction = 0.25;  // of the rest: no function is to be left untraced
 constexpr Nanos kMinWatched = std::chrono::milliseconds(20), kMaxAtOnce = std::chrono::seconds(10);
 constexpr double kRecordsAtOnce = 2000;
-constexpr double kForAll = 2.0 / 3;   // of the budget, where frees take more than that of it
-constexpr double kDense = 0.1;        // of a program's time: its calls find the kernel's code in the caches
-constexpr double kMaxOfOthers = 0.9;  // of a program's time; what is measured may add up to more than all
+constexpr double kForAll = 2.0 / 3;   // of the budget, if tracing free() would exceed that
+constexpr double kDense = 0.1;        // of a program's time: the kernel's code stays in the caches
+constexpr double kMaxOfOthers = 0.9;  // of a program's time; measured parts may exceed 1 in sum
 constexpr Bytes kMinSample{16}, kMaxSample = MiB(64);
 
 Nanos part_of(Nanos whole, double part) {
   return std::chrono::duration_cast<Nanos>(whole * std::clamp(part, 0.0, 1.0));
 }
 
-// Seconds a call. An allocation has its return watched, too.
+// Seconds per call. For an allocation its return is traced, too.
 double cost_of(std::size_t function, const AllocationBudget& budget) {
   double traps = function < wire::kAllocates ? 2 : 1;
   return traps * Seconds(budget.each.trap).count() +
@@ -48,11 +48,12 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
   for (std::size_t f = 0; f < cost.size(); ++f) cost[f] = rates.calls_per_s[f] * cost_of(f, budget);
   double all = share_taken(rates, budget);
 
-  // What slows the program does so at once: in an hour not for minutes.
+  // Expensive tracing slows the program while it lasts: not for minutes in a window of an hour.
   Nanos dear = std::min(window, kMaxAtOnce);
   AllocationPlan plan;
   double left = all > kDense ? 2 * budget.share : budget.share;
-  // What takes `part` of the program's time while all is watched takes more by itself: it comes more often.
+  // A function that takes `part` of the program's time while all are traced takes more when traced alone: it
+  // is called more often.
   auto alone = [&](double part) { return part / (1 - std::min(all - part, kMaxOfOthers)); };
   if (all <= left) {
     plan.frees_watched = window;
@@ -95,7 +96,7 @@ AllocationPlan plan_allocations(const AllocatorRates& rates, const AllocationBud
   return plan;
 }
 
-// What large blocks are always told of costs little where there are few of them.
+// Large blocks are always reported, which costs little if there are few.
 double planned_records(const AllocationPlan& plan, const AllocatorRates& rates, Bytes sample, Nanos from,
                        Nanos to) {
   double sum = 0;

@@ -26,11 +26,11 @@
 namespace oomcast {
 namespace {
 
-// At the memory of what a CPU runs; at each tick if the kernel ticks more slowly.
+// Interval for reading the memory of the running task; every tick if the kernel ticks more slowly.
 constexpr Nanos kLookEvery = std::chrono::milliseconds(4);
 
 bool is_optional(std::string_view program) {
-  // Without these there is nothing to show, or no way to tell a kill from a mark; all others add to a record.
+  // Without these there is no data, or no way to tell a kill from a mark; all others only add to a record.
   return program != "on_mark_victim" && program != "on_mark_victim_pid" && program != "on_signal_generate" &&
          program != "on_tick";
 }
@@ -42,7 +42,7 @@ Nanos jiffy() {
   return std::max(Nanos(1), Nanos(std::chrono::seconds(resolution.tv_sec)) + Nanos(resolution.tv_nsec));
 }
 
-// "1-3,5" as numbers; what does not read so ends the list.
+// Parses "1-3,5"; invalid text ends the list.
 std::vector<int> cpus_in(std::string_view list) {
   std::vector<int> cpus;
   auto take = [&](int& n) {
@@ -83,7 +83,7 @@ class LoadedBpfSource final : public BpfSource {
   int fd() const override { return epoll_.get(); }
 
   bool drain(const std::function<void(const wire::Record&)>& sink, std::size_t max_records) override {
-    // Samples first: what a process executed is known before its end is told.
+    // Samples first: a process's exec is known before its exit.
     bool more = drain_ring(samples_.get(), sink, max_records);
     more = drain_ring(user_kills_.get(), sink, max_records) || more;
     return drain_ring(events_.get(), sink, max_records) || more;
@@ -160,12 +160,12 @@ class LoadedBpfSource final : public BpfSource {
 
   Status load_skeleton() {
     std::string types = options_.roots.kernel_types();
-    // A program that the verifier refuses is left out and the rest is tried again: at most once per program.
-    // First without casts: a call to one needs a compiler for BPF in the kernel (net.core.bpf_jit_enable).
+    // If the verifier rejects an optional program, drop it and try again: at most once per program. First
+    // without casts: calling one requires the BPF JIT in the kernel (net.core.bpf_jit_enable).
     for (bool cast = options_.features->cast;;) {
-      LibbpfLog log;  // of this try: the one before names another program
-      // Named, libbpf takes the kernel's types from this file alone and does not ask for those of modules,
-      // which takes CAP_SYS_ADMIN.
+      LibbpfLog log;  // for this attempt: the log of the last one names another program
+      // With an explicit path, libbpf reads the kernel's types only from this file and does not ask for those
+      // of modules, which requires CAP_SYS_ADMIN.
       LIBBPF_OPTS(bpf_object_open_opts, open_options, .btf_custom_path = types.c_str());
       skeleton_.reset(oomcast_bpf__open_opts(&open_options));
       if (!skeleton_) return Error::from_errno("opening the kernel programs");
@@ -189,7 +189,7 @@ class LoadedBpfSource final : public BpfSource {
     return Ok{};
   }
 
-  // Of a table that drops what was not used for longest each CPU keeps up to 128 places free for itself.
+  // In an LRU table each CPU keeps up to 128 free entries for itself.
   void give_each_cpu_room() {
     auto least = static_cast<__u32>(256 * std::max(1, libbpf_num_possible_cpus()));
     for (bpf_map* map : {skeleton_->maps.victims, skeleton_->maps.marked_victims,
@@ -244,7 +244,7 @@ class LoadedBpfSource final : public BpfSource {
       state->why_not = fmt::format("it did not attach: {}", std::strerror(errno));
   }
 
-  // Where the kernel's tick may be stopped, a clock of ours in its place.
+  // On CPUs whose tick may be stopped, use a timer of our own instead.
   void open_clocks() {
     for (int cpu : cpus_in(options_.tickless_cpus)) {
       perf_event_attr attr{};
@@ -284,13 +284,12 @@ class LoadedBpfSource final : public BpfSource {
     return Ok{};
   }
 
-  // Ring callback: copies, never allocates. A non-zero answer stops the reading after this record, which is
-  // kept.
+  // Ring callback: copies, never allocates. A non-zero result stops reading after this record, which is kept.
   static int keep(void* self, void* data, std::size_t size) {
     auto& pending = static_cast<LoadedBpfSource*>(self)->pending_;
     auto* bytes = static_cast<const std::byte*>(data);
     if (pending.size() + size > pending.capacity())
-      return -EMSGSIZE;  // cannot be: room for the largest is kept
+      return -EMSGSIZE;  // impossible: there is room for the largest record
     pending.insert(pending.end(), bytes, bytes + size);
     return pending.size() > kBatchBytes ? -EAGAIN : 0;
   }

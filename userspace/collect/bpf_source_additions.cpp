@@ -40,7 +40,7 @@ Status AdditionProbes::watch(std::span<const std::uint64_t> lengths, MonoTime no
   return lengths_.empty() ? last : Ok{};
 }
 
-// By a new event each time: one that has gone off by itself stays off on 6.18, whatever is asked of it.
+// Opens a new event each time: on 6.18 one that was disabled by an overflow stays off, even if enabled again.
 UniqueFd AdditionProbes::open_event(std::uint64_t at, std::uint32_t thread) const {
   UniqueFd event = open_data_breakpoint(at, static_cast<pid_t>(thread), programs_.breakpoints);
   if (event && ioctl(event.get(), PERF_EVENT_IOC_SET_BPF, bpf_program__fd(programs_.on_addition)) != 0)
@@ -48,7 +48,7 @@ UniqueFd AdditionProbes::open_event(std::uint64_t at, std::uint32_t thread) cons
   return event;
 }
 
-// While one thread's writes are not seen, another that takes away would seem to add what that one added.
+// If one thread is untraced, another thread that removes elements would seem to add those that it added.
 Status AdditionProbes::arm(Length& length) const {
   auto key = wire::length_key(tgid_, length.at);
   auto set = [&](wire::WatchedLength::State state) {
@@ -60,7 +60,7 @@ Status AdditionProbes::arm(Length& length) const {
   if (!set(wire::WatchedLength::State::arming)) return Error::from_errno("watching a container's length");
   for (std::uint32_t thread : length.threads) {
     UniqueFd event = open_event(length.at, thread);
-    if (!event && errno == ESRCH) continue;  // it has ended
+    if (!event && errno == ESRCH) continue;  // exited
     if (!event) return Error::from_errno("setting a data breakpoint");
     length.events.push_back(std::move(event));
   }

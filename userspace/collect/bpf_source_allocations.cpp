@@ -30,15 +30,15 @@ namespace oomcast {
 namespace {
 
 constexpr const char* kType = "/sys/bus/event_source/devices/uprobe/type";
-constexpr std::uint64_t kAtReturn = 1;  // of config, as format/retprobe beside that file has it
+constexpr std::uint64_t kAtReturn = 1;  // bit of config, as in format/retprobe next to that file
 
-constexpr Nanos kMaxKept = std::chrono::minutes(1);  // breakpoints, for somebody's lock
+constexpr Nanos kMaxKept = std::chrono::minutes(1);  // for breakpoints that wait for a lock
 constexpr Nanos kPatience = std::chrono::seconds(1);
-constexpr Nanos kLongestCall = std::chrono::milliseconds(50);  // that sets one
+constexpr Nanos kLongestCall = std::chrono::milliseconds(50);  // of a call that sets a breakpoint
 constexpr const char* kSlow = "setting a breakpoint in its allocator took more than 50 ms";
 
-/// A link to uprobes of one process, of all its threads: union bpf_attr's link_create.uprobe_multi since 6.6
-/// (89ae89f53d20), which the headers of older systems lack.
+/// A uprobe link for all threads of one process: union bpf_attr's link_create.uprobe_multi since 6.6
+/// (89ae89f53d20), missing in headers of older systems.
 constexpr std::uint32_t kMultiAtReturn = 1;
 struct UprobeMulti {
   std::uint32_t program = 0, target = 0, attach_type = kUprobeMulti, link_flags = 0;
@@ -46,8 +46,8 @@ struct UprobeMulti {
   std::uint32_t count = 0, flags = 0, pid = 0, _pad = 0;
 };
 
-// What a watched call takes is measured with these, of this very process: the kernel does itself what the
-// first instruction of one would do, and executes that of the other in a step of its own.
+// Used to measure the cost of a traced call, in this process: the kernel emulates the first instruction of
+// one, and single-steps that of the other.
 extern "C" void oomcast_call_emulated(std::uint64_t size);
 extern "C" void oomcast_call_stepped(std::uint64_t size);
 asm(R"(
@@ -68,7 +68,7 @@ oomcast_call_stepped:
   .popsection
 )");
 
-// Where this process's own code stands in its file.
+// The file offset of this process's own code.
 std::optional<std::uint64_t> offset_of(const void* code) {
   struct Search {
     std::uint64_t address;
@@ -89,24 +89,24 @@ std::optional<std::uint64_t> offset_of(const void* code) {
   return search.found;
 }
 
-// To set a breakpoint, and on many kernels (6.1, 6.12: uprobe_write_opcode) to clear one, the kernel takes a
-// page, and waits for it with the mmap_lock held: of an OOM victim nothing can be freed meanwhile, and the
-// kernel kills the next one.
+// To set a breakpoint, and on many kernels (6.1, 6.12: uprobe_write_opcode) to clear one, the kernel
+// allocates a page with the mmap_lock held: meanwhile nothing of an OOM victim can be freed, and the kernel
+// kills the next process.
 std::optional<bool> has_room(const ProcFs& procfs) {
   auto host = procfs.read_meminfo();
   return host ? std::optional(host->has_room()) : std::nullopt;
 }
 
-// And where it comes to that while the lock is waited for: of what the kernel keeps below its watermarks a
-// real-time thread may have a part (gfp_to_alloc_flags). For the rest of this thread's life; where that is
-// not allowed, nothing. Measured on 6.1, full and its victim without a CPU, at a lookup in map_files: up to
-// 2.2 s for a page, and .3 ms with this.
+// For memory shortage while the lock is held: a real-time thread may use part of the reserves below the
+// watermarks (gfp_to_alloc_flags). Lasts for the life of this thread; no effect if not permitted. Measured on
+// 6.1, with full memory and a victim without a CPU, at a lookup in map_files: up to 2.2 s for a page, and 0.3
+// ms with this.
 void take_from_reserves() {
   const sched_param lowest{.sched_priority = 1};
   sched_setscheduler(0, SCHED_FIFO, &lowest);
 }
 
-// Waits for its end.
+// Waits for it to finish.
 template <typename Work>
 Status on_its_own_thread(Work&& work) {
   try {
@@ -142,9 +142,9 @@ Status AllocationProbes::attach(const bpf_program* program, std::span<const std:
   return ran ? done : ran;
 }
 
-// Between the count and the call a program can map its allocator's page some more times, at about 1 µs each.
-// This thread is a real-time one where that is allowed, so that it is not preempted in between. Where one
-// call took long the next ones would, too.
+// Between count and call a program can map its allocator's page some more times, at about 1 µs each. This
+// thread is real-time if permitted, so that it is not preempted in between. If one call was slow, the next
+// ones would be, too.
 Result<AllocationProbes::Handle> AllocationProbes::attach_one(const bpf_program* program,
                                                               std::uint64_t offset, bool at_return,
                                                               std::uint32_t tgid, int file) {
@@ -219,10 +219,10 @@ Result<Nanos> AllocationProbes::measure(void (*function)(std::uint64_t)) {
   *programs_.tgid = self;
   *programs_.told = 1;  // as of malloc(0), of which there is no record
   std::array<Nanos, kRounds> each{};
-  // Some kernels up to 6.9 mean a process's first thread by its number, and free() is any thread's.
+  // Some kernels up to 6.9 match only the thread group leader by pid, but any thread may call free().
   Status ran = on_its_own_thread([&] {
     function(0);
-    // Of several rounds the middle one: while another program has the CPU, a call takes milliseconds.
+    // The median of several rounds: while another program has the CPU, a call takes milliseconds.
     for (Nanos& round : each) {
       MonoTime before = mono_now();
       for (int i = 0; i < kCalls / kRounds; ++i) function(0);
@@ -259,7 +259,7 @@ Status AllocationProbes::begin(std::uint32_t tgid, const Allocator& allocator, c
     return attach(program, allocator.places(function), at_return, tgid, allocator.file.get(),
                   links_[function]);
   };
-  // Frees first: one that is not seen makes its block one that stays.
+  // Frees first: a missed free makes its block look retained.
   Status set = add(programs_.enter_free, wire::kAllocates, false);
   for (std::size_t f = 0; f < wire::kAllocates && set; ++f) {
     if (allocator.places(f).empty()) continue;
@@ -319,8 +319,7 @@ AllocatorRates AllocationProbes::rates(Nanos seen) const {
   return out;
 }
 
-// The records and its cold caches make a call that is watched several times as expensive as the one that is
-// measured.
+// Records and cold caches make a traced call several times as expensive as the measured one.
 AllocationProbes::Progress AllocationProbes::progress(MonoTime now) const {
   auto held = ProcFs(programs_.roots).read_statm(watched_->tgid);
   if (!held || !*held) return {now, std::nullopt};
@@ -347,7 +346,7 @@ void AllocationProbes::stop(std::size_t function, MonoTime now) {
   (function < wire::kAllocates ? watched_->until[function] : watched_->frees_until) = now;
 }
 
-// Nothing is told of yet: what a block stands for is not known before.
+// No records yet: the weight of a block is unknown before this.
 void AllocationProbes::count(MonoTime now) {
   Nanos seen = now - counted_from_;
   AllocatorRates rates = this->rates(seen);
@@ -441,11 +440,11 @@ void AllocationProbes::close(std::vector<Handle> links) {
   try {
     closing_.push_back(std::async(std::launch::async, std::move(work)));
   } catch (const std::system_error&) {
-    // No thread can be started: they were closed with `work`, by this one.
+    // No thread could be started: `work` was destroyed, and closed them, in this thread.
   }
 }
 
-// What is watched to the end is stopped by end().
+// end() stops the functions traced to the end.
 MonoTime AllocationProbes::stops_at(std::size_t function) const {
   MonoTime at =
       watched_->begin + (function < wire::kAllocates ? plan_->watched[function] : plan_->frees_watched);

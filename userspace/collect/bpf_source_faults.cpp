@@ -26,10 +26,10 @@ namespace oomcast {
 namespace {
 
 constexpr Nanos kPaceEvery = std::chrono::milliseconds(100);
-constexpr std::size_t kMaxHeld = 1 << 20;      // bytes that tell of locks
-constexpr std::size_t kMaxFaultRecords = 512;  // so that signals are read, however fast others come
+constexpr std::size_t kMaxHeld = 1 << 20;      // bytes of records about locks
+constexpr std::size_t kMaxFaultRecords = 512;  // so that signals are handled, however fast records arrive
 
-// In this thread's context. Whether it returned 0.
+// Runs in this thread's context. Returns whether the result was 0.
 bool run_here(int program) {
   bpf_test_run_opts options{};
   options.sz = sizeof(options);
@@ -162,7 +162,7 @@ class LoadedFaultSource final : public FaultSource {
   }
 
   Status watch_additions(std::uint32_t tgid, std::span<const std::uint64_t> lengths, MonoTime now) override {
-    if (additions_.empty())  // else it was tried for the first of them
+    if (additions_.empty())  // else it was tried for the first one
       if (auto ok = try_data_breakpoint(options_.data_breakpoints); !ok) return ok;
     AdditionProbes::Programs programs{skeleton_->progs.on_addition, bpf_map__fd(skeleton_->maps.lengths),
                                       options_.roots, options_.data_breakpoints};
@@ -225,7 +225,7 @@ class LoadedFaultSource final : public FaultSource {
     skeleton_->rodata->oc_scope_by_cgroup = !options_.cgroups.empty();
     skeleton_->rodata->oc_scope_by_process = !options_.processes.empty();
     skeleton_->rodata->oc_ns_per_tick = static_cast<std::uint64_t>(options_.units.ns_per_tick);
-    // Each CPU keeps as much of a counter's change to itself, before others see it.
+    // Each CPU buffers that much of a counter's change.
     int batch = std::max(32, 2 * libbpf_num_possible_cpus());
     skeleton_->rodata->oc_lag_pages = 2 * batch;
     skeleton_->data->oc_sample_pages =
@@ -254,7 +254,7 @@ class LoadedFaultSource final : public FaultSource {
     return Ok{};
   }
 
-  // The others are not loaded: an older kernel refuses what it lacks.
+  // The others are not loaded: an older kernel rejects what it does not support.
   bpf_program* the_one_used(std::initializer_list<bpf_program*> all) const {
     bpf_program* out = nullptr;  // one of each pair is for every kernel that the other is not for
     for (bpf_program* p : all) {
@@ -266,7 +266,7 @@ class LoadedFaultSource final : public FaultSource {
     return out;
   }
 
-  // As wire::Allocates has them, free() and what runs at their return.
+  // In the order of wire::Allocates, then free() and the return probe.
   std::array<bpf_program*, wire::kAllocatorFunctions + 1> allocation_programs() const {
     const auto& p = skeleton_->progs;
     return {p.enter_malloc,        p.enter_calloc,   p.enter_realloc, p.enter_posix_memalign,
@@ -291,13 +291,13 @@ class LoadedFaultSource final : public FaultSource {
     bpf_map_update_elem(bpf_map__fd(skeleton_->maps.fault_scope), &key, &yes, BPF_ANY);
   }
 
-  // One event a CPU, for all that runs there: a process started later is seen from its first fault on.
+  // One event per CPU, for everything that runs there: a new process is traced from its first fault on.
   Status watch() {
     for (std::size_t cpu = 0; cpu < counted_.size(); ++cpu) {
       perf_event_attr attr{};
       attr.size = sizeof(attr);
       attr.type = PERF_TYPE_SOFTWARE;
-      // Counted behind the fault; a major one brings back old memory.
+      // Minor faults are counted after the fault; major ones bring back old memory.
       attr.config = PERF_COUNT_SW_PAGE_FAULTS_MIN;
       attr.sample_period = 1;
       attr.sample_type = PERF_SAMPLE_ADDR;
@@ -319,7 +319,7 @@ class LoadedFaultSource final : public FaultSource {
     return Ok{};
   }
 
-  // One of this process's own, if no other comes before it.
+  // A fault of this process, unless another one comes first.
   bool sees_a_fault() {
     faults_of_busiest_cpu();
     auto size = static_cast<std::size_t>(options_.units.page_bytes);
@@ -339,8 +339,8 @@ class LoadedFaultSource final : public FaultSource {
       ++skeleton_->data->oc_window;
       return watch();
     }
-    // Closed, not disabled: as long as one such event exists anywhere, every fault of the machine takes a
-    // longer way.
+    // Close, do not disable: while one such event exists anywhere, every fault of the machine takes a slow
+    // path.
     links_.clear();
     return Ok{};
   }
@@ -362,8 +362,8 @@ class LoadedFaultSource final : public FaultSource {
     return most;
   }
 
-  // Every fault that is told costs an unwinding: where memory grows fast, each stands for more of it. What is
-  // told of the allocator has a budget of its own.
+  // Every reported fault costs an unwinding: if memory grows fast, each one stands for more of it. Allocation
+  // records have a budget of their own.
   void pace(MonoTime now) {
     if (now < next_pace_) return;
     constexpr std::uint64_t kMaxPages = 1 << 18;
@@ -378,7 +378,7 @@ class LoadedFaultSource final : public FaultSource {
 
   static int take(void* self, void* data, std::size_t size) {
     auto& source = *static_cast<LoadedFaultSource*>(self);
-    // To unwind what waits may take long, and faults go on meanwhile.
+    // Unwinding the queue may take long, and faults go on meanwhile.
     constexpr std::uint64_t kChecked = 32;
     if (++source.records_ % kChecked == 0 && source.budget_->watching()) (void)source.keep_to_budget();
     std::span record{static_cast<const std::byte*>(data), size};
@@ -389,22 +389,22 @@ class LoadedFaultSource final : public FaultSource {
 
   FaultOptions options_;
   std::unique_ptr<oomcast_faults_bpf, Destroys<oomcast_faults_bpf__destroy>> skeleton_;
-  bpf_program* program_ = nullptr;  // the one that this kernel takes
+  bpf_program* program_ = nullptr;  // the variant for this kernel
   Ring ring_;
   std::vector<Link> links_;
   bool whole_process_ = false;
   std::optional<CodeMappings> mappings_;
-  std::shared_ptr<const HeldLocks> locks_;                 // null: they cannot be asked for
+  std::shared_ptr<const HeldLocks> locks_;                 // null: not supported
   std::map<std::uint32_t, AllocationProbes> allocations_;  // by tgid
   std::map<std::uint32_t, AdditionProbes> additions_;      // by tgid
-  CallCost each_;                                          // what a watched call of theirs takes
+  CallCost each_;                                          // cost of a traced call
   const Sink* sink_ = nullptr;
   std::size_t left_ = 0;  // records until drain() returns
   std::uint64_t records_ = 0;
   std::uint64_t faults_ = 0;  // among them since the last pace()
   MonoTime next_pace_{}, now_{};
   std::optional<FaultBudget> budget_;
-  std::vector<__u64> counted_;  // faults looked at, by CPU
+  std::vector<__u64> counted_;  // faults processed, by CPU
   struct Chance {
     std::minstd_rand random{std::random_device{}()};
     double operator()() { return std::uniform_real_distribution<double>()(random); }

@@ -19,7 +19,7 @@ struct MountLine {
   std::string_view super_options;
 };
 
-// mountinfo writes space, tab, newline and backslash as \ooo.
+// mountinfo escapes space, tab, newline and backslash as \ooo.
 std::string decode_octal(std::string_view text) {
   auto digit = [](char c) { return c >= '0' && c <= '7'; };
   std::string out;
@@ -82,7 +82,7 @@ bool lists_memory(const std::string& mount_point) {
   return controllers && has_word(trim(*controllers), ' ', "memory");
 }
 
-// The number of leading "/.." of a path, which are taken off it.
+// Removes leading "/.." components, and returns their number.
 std::size_t take_parents(std::string_view& path) {
   std::size_t count = 0;
   while (path.starts_with("/..") && (path.size() == 3 || path[3] == '/')) {
@@ -197,7 +197,8 @@ Result<CgroupMount> find_memory_hierarchy(const Roots& roots) {
       v2_without_memory = mount->point;
       continue;
     }
-    // A controller is in one hierarchy only, so these differ in what part of it they show: the whole is best.
+    // A controller is in one hierarchy only, so the mounts differ in which part of it they show: prefer the
+    // whole.
     if (best && (best->mount_root == "/" || mount->root != "/")) continue;
     best = CgroupMount{v1 ? Hierarchy::v1 : Hierarchy::v2, point, mount->point, mount->root, 0, false};
     if (v1 && row) best->hierarchy_id = row->hierarchy_id;

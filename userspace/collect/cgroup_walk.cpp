@@ -43,7 +43,8 @@ CgroupWalk::~CgroupWalk() {
   shared_->changed.notify_all();
 }
 
-// With the first walk: a thread keeps the rights that its process had when it began, which drops them later.
+// Starts with the first walk: a thread keeps the capabilities from its start, and the process drops them
+// later.
 bool CgroupWalk::start() {
   if (started_) return true;
   try {

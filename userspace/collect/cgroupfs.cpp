@@ -39,7 +39,7 @@ std::optional<CgroupId> id_of(int fd, Hierarchy hierarchy) {
 
 using NamedBy = decltype(CgroupEntry::named_by);
 
-// Of what is in a directory that `above` could name.
+// The user who could have named what is in this directory.
 NamedBy named_in(const struct stat& directory, NamedBy above) {
   if (above != 0) return above;
   if (directory.st_uid != 0) return directory.st_uid;
@@ -47,8 +47,8 @@ NamedBy named_in(const struct stat& directory, NamedBy above) {
   return others ? std::nullopt : above;
 }
 
-// nullopt: it has to be done one component at a time. Before 5.6 there is no such call, some containers'
-// filters refuse it, and a path may be too long for it.
+// nullopt: open one component at a time. There is no openat2() before 5.6, some containers' filters refuse
+// it, and a path may be too long for it.
 std::optional<UniqueFd> open_at_once(int top, const std::string& path) {
   if (path.empty() || path.find('\0') != path.npos || ("/" + path + "/").find("/.") != path.npos)
     return std::nullopt;
@@ -61,8 +61,8 @@ std::optional<UniqueFd> open_at_once(int top, const std::string& path) {
   return out;
 }
 
-// Opens `relative` ("a/b" or "/a/b") below `top`: no symlink, no "..", no limit on its length. At once where
-// that can be: a thousand nested ones are a thousand openings otherwise.
+// Opens `relative` ("a/b" or "/a/b") below `top`: no symlink, no "..", any length. With one call if possible:
+// a thousand nested directories take a thousand calls otherwise.
 UniqueFd open_below(int top, std::string_view relative) {
   std::string path(relative.substr(std::min(relative.find_first_not_of('/'), relative.size())));
   if (auto opened = open_at_once(top, path)) return *std::move(opened);
@@ -89,19 +89,19 @@ DirStream open_stream_at(int dirfd, const char* name) {
   return dir;
 }
 
-// errno values that mean: was there when listed, is not now.
+// errno values of a cgroup removed since it was listed.
 bool means_gone(int err) {
   return err == ENOENT || err == ENODEV;
 }
 
 struct Walk {
   static constexpr std::size_t kPathOfOne = 128;  // bytes; a longer path counts as several
-  static constexpr std::size_t kAnyone = 512;     // that each directory has room for, if there is any
+  static constexpr std::size_t kAnyone = 512;     // reserved for each directory, if there is any room
   CgroupListing tree;
   Hierarchy hierarchy;
-  std::size_t listed = 0;  // as they count
+  std::size_t listed = 0;  // in units of kPathOfOne
 
-  // Of a directory in `parent`.
+  // For a directory in `parent`.
   void skip(int err, std::optional<CgroupId> parent) {
     if (means_gone(err)) {
       ++tree.vanished;
@@ -120,7 +120,7 @@ struct Walk {
     tree.cgroups.push_back({id, parent, path.empty() ? "/" : path, named_by});
     listed += 1 + path.size() / kPathOfOne;
     const NamedBy inside = named_in(st, named_by);
-    // Entered as they are read: whoever makes a million of them has no list of their names made.
+    // Descends while reading: a user with a million cgroups cannot make us hold a list of their names.
     for (errno = 0; const dirent* entry = ::readdir(dir.get()); errno = 0) {
       std::string name = entry->d_name;
       if ((entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN) || name == "." || name == "..") continue;
@@ -134,7 +134,7 @@ struct Walk {
       const std::size_t room = end - listed;
       if (DirStream child = open_stream_at(::dirfd(dir.get()), name.c_str()))
         enter(child, id, path + "/" + name, depth + 1, inside, std::max(room / 2, std::min(room, kAnyone)));
-      else if (errno != ENOTDIR && errno != ELOOP)  // a file or symlink where the file system tells no types
+      else if (errno != ENOTDIR && errno != ELOOP)  // a file or symlink, on a file system without d_type
         skip(errno, id);
     }
     if (errno != 0) skip(errno, id);
@@ -168,14 +168,13 @@ Error garbled(const std::string& path, std::string_view file) {
       fmt::format("{} of cgroup {} is not what the kernel prints", file, make_harmless(path)));
 }
 
-// A file can be absent because the cgroup has none (v2's root, no swap accounting) or because the cgroup was
+// A file may be missing because the cgroup has none (v2's root, no swap accounting) or because the cgroup was
 // removed.
 bool absent_but_alive(int dirfd) {
   return errno == ENOENT && ::faccessat(dirfd, "cgroup.procs", F_OK, 0) == 0;
 }
 
-// The readers below work on a Source: hierarchy(), path(), read(File, buffer) and absent() after a read that
-// failed.
+// The readers below use a Source: hierarchy(), path(), read(File, buffer), and absent() after a failed read.
 using Number = std::array<char, 64>;
 
 template <typename Source>
@@ -204,7 +203,7 @@ Result<std::optional<Bytes>> limit_from(Source& source, File file) {
   return *value;
 }
 
-// A value whose file may not exist: nullopt then.
+// A value whose file may be missing: nullopt then.
 template <typename Source>
 Result<std::optional<Bytes>> optional_bytes_from(Source& source, File file) {
   Number buffer;
@@ -224,7 +223,7 @@ Result<std::optional<SwapUse>> swap_from(Source& source) {
   if (source.hierarchy() == Hierarchy::v2) return std::optional(SwapUse{**usage, *limit, std::nullopt});
   auto memory = bytes_from(source, File::usage);
   if (!memory.ok()) return memory.error();
-  // memory+swap, read before memory: a page that moves in between must not make this negative.
+  // memory+swap, read before memory: pages moving in between must not make the difference negative.
   return std::optional(SwapUse{std::max(Bytes{}, **usage - *memory), std::nullopt, *limit});
 }
 
@@ -253,7 +252,7 @@ struct DirSource {
   bool absent() const { return absent_but_alive(dir.fd()); }
 };
 
-// A file of a cgroup that need not exist: nullopt then, when the cgroup itself does.
+// Reads a file that may be missing: nullopt then, if the cgroup still exists.
 Result<std::optional<std::string>> read_optional(const CgroupDir& dir, const char* name) {
   auto text = read_file_at(dir.fd(), name, 4096);
   if (text || absent_but_alive(dir.fd())) return text;
@@ -406,7 +405,7 @@ struct ReaderSource {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return std::nullopt;
       got += static_cast<std::size_t>(n);
-      if (n == 0 || file != File::stat) break;  // the others are one line, read whole
+      if (n == 0 || file != File::stat) break;  // other files have one line, read whole
     }
     return std::string_view(buffer.data(), got);
   }
@@ -416,7 +415,7 @@ struct ReaderSource {
     UniqueFd dir = relative ? open_below(reader.fs_->top_.get(), *relative) : UniqueFd();
     if (!relative) errno = ENOENT;
     if (!dir) return drop(), std::nullopt;
-    // Another cgroup may have been made under the same name.
+    // A new cgroup may have the same name.
     if (id_of(dir.get(), hierarchy()) != cgroup.id) {
       errno = ENOENT;
       return drop(), std::nullopt;

@@ -14,7 +14,7 @@ constexpr const char* kUncounted = "how often its allocator is mapped cannot be 
 }  // namespace
 
 Result<CodeMappings::Count> CodeMappings::count(int file, std::uint64_t offset, std::uint32_t tgid) const {
-  // Of three steps for each node; nodes on the way to those that have the page are few.
+  // Three steps per node; few nodes on the path do not contain the page.
   constexpr std::uint64_t kStepsPerRun = 64, kMaxRuns = 4 * kMaxAll / kStepsPerRun;
   constexpr int kTries = 3;  // while another thread of this process changes its mappings
   auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -33,7 +33,7 @@ Result<CodeMappings::Count> CodeMappings::count(int file, std::uint64_t offset, 
     if (!programs_.walk()) return Error::failed(kUncounted);
   if (*programs_.node != 0 && *programs_.all <= kMaxAll) return Error::failed(kUncounted);
   Count out{*programs_.all, *programs_.of_process, *programs_.in_process};
-  // The mapping that was made to count them.
+  // Do not count the mapping made for counting.
   if (out.all) --out.all;
   if (out.of_process && tgid == static_cast<std::uint32_t>(getpid())) --out.of_process;
   return out;

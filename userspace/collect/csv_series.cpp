@@ -160,7 +160,7 @@ Status CsvSeries::take_limit(CsvRow& row) const {
   return Ok{};
 }
 
-// After take_sizes(): a row of a process needs its private memory, any other what is in use.
+// After take_sizes(): a process's row must have its private memory, any other row the usage.
 Status CsvSeries::take_process(CsvRow& row) const {
   if (!per_process_ && !row.used) return wrong("used_bytes is empty");
   if (!per_process_) return Ok{};

@@ -19,8 +19,8 @@ namespace oomcast {
 namespace {
 
 constexpr std::uint64_t kMaxImplausible = 16;
-// To find where the driver's structure points back: each costs 64 reads, so that a driver where it is never
-// found costs a millisecond an interval.
+// To find the offset of the back pointer in the driver's structure: each try takes 64 reads, so that a driver
+// without it costs a millisecond per interval.
 constexpr unsigned kLooks = 256;
 
 class LoadedGpuPages final : public GpuPages {

@@ -26,10 +26,10 @@ bool has_gpu_file(const Roots& roots, std::uint32_t pid, const GpuFiles& files) 
     void operator()(DIR* d) const { closedir(d); }
   };
   std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
-  std::array<char, 64> target;  // the beginning is enough
+  std::array<char, 64> target;  // the prefix is enough
   std::size_t seen = 0;
   while (dirent* entry = dir && seen++ < kMaxDescriptors ? readdir(dir.get()) : nullptr) {
-    // A file of a network that is gone is not asked for: that would wait for ever.
+    // Checks the name before statx(), which would block forever on a dead network file system.
     std::string_view name(target.data(),
                           static_cast<std::size_t>(std::max<ssize_t>(
                               0, readlinkat(dirfd(dir.get()), entry->d_name, target.data(), target.size()))));

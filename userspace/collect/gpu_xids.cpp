@@ -81,7 +81,7 @@ std::optional<std::uint32_t> blamed_by_xid(std::string_view message) {
 }
 
 std::optional<GpuUuid> gpu_at_bus(const Roots& roots, std::string_view bus) {
-  // It becomes a part of a path.
+  // It becomes part of a path.
   if (bus.empty() || bus.find_first_not_of("0123456789abcdefABCDEF:.") != std::string_view::npos)
     return std::nullopt;
   std::string path = roots.at(fmt::format("/proc/driver/nvidia/gpus/{}/information", bus));

@@ -28,7 +28,7 @@ constexpr std::array<KernelFeature, 7> kFeatures = {{
      "the programs take longer to load"},
     {&KernelFeatures::process_uprobes, "uprobes of a process", "89ae89f53d20", "6.6",
      "blame watches allocations by perf's events"},
-    // Stable series took it back: 6.1 and 6.6 have both forms.
+    // Backported to stable series: 6.1 and 6.6 exist in both forms.
     {&KernelFeatures::mark_passes_task, "the task in oom:mark_victim", "72ba14deb40a", "6.9",
      "the victim is found by its thread id"},
 }};

@@ -10,7 +10,7 @@
 namespace oomcast {
 namespace {
 
-// The longest record the kernel prints is 8192 bytes (CONSOLE_EXT_LOG_MAX); a larger one is answered EINVAL.
+// The kernel's longest record has 8192 bytes (CONSOLE_EXT_LOG_MAX); for a longer one read() returns EINVAL.
 constexpr std::size_t kBufferSize = 16384;
 
 }  // namespace
@@ -36,16 +36,16 @@ Result<KmsgDrain> KmsgReader::drain(const std::function<void(const KmsgRecord&)>
     ssize_t n = read_(fd_.get(), buffer.data(), buffer.size());
     if (n == 0 || (n < 0 && errno == EAGAIN)) return out;
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EPIPE) {  // the next read goes on with the oldest record that is left
+    if (n < 0 && errno == EPIPE) {  // the next read continues at the oldest remaining record
       ++out.overruns;
       continue;
     }
-    if (n < 0 && errno == EINVAL) {  // larger than the buffer; the kernel has already gone past it
+    if (n < 0 && errno == EINVAL) {  // larger than the buffer; the kernel has skipped it
       ++out.unreadable;
       continue;
     }
     if (n < 0 && reads == 0) return Error::from_errno("cannot read the kernel log");
-    if (n < 0) break;  // what was counted is told first; the next time it is the error
+    if (n < 0) break;  // report the counts first; the next call returns the error
     auto record = parse_kmsg_record({buffer.data(), static_cast<std::size_t>(n)});
     if (!record) {
       ++out.unreadable;

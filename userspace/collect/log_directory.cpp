@@ -19,7 +19,7 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxNames = 100'000;
-constexpr std::int64_t kMostlyHoles = 64;  // times what is on the disk
+constexpr std::int64_t kMostlyHoles = 64;  // times the size on disk
 constexpr std::int64_t kBlock = 512;       // of st_blocks
 
 struct ListedLog {
@@ -38,7 +38,7 @@ Result<LogDirectory> list_logs(const std::string& directory) {
       openat(place->directory.get(), place->name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   DirStream entries(fd ? fdopendir(fd.get()) : nullptr);
   if (!entries) return Error::from_errno("cannot read " + shown);
-  int directory_fd = fd.release();  // the stream's now
+  int directory_fd = fd.release();  // owned by the stream now
   LogDirectory out;
   std::vector<ListedLog> found;
   std::size_t names = 0;

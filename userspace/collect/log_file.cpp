@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kLongestLine = 64 * 1024, kBuffer = 256 * 1024;
 
-// Cuts bytes into lines, and a line of more than kLongestLine into pieces.
+// Splits bytes into lines, and lines of more than kLongestLine into pieces.
 class LineCutter {
  public:
   explicit LineCutter(const std::function<void(std::string_view, bool)>& on_line) : on_line_(on_line) {}
@@ -51,7 +51,7 @@ class LineCutter {
 
  private:
   const std::function<void(std::string_view, bool)>& on_line_;
-  std::string begun_;  // of a line whose end is not read yet
+  std::string begun_;  // an incomplete line
 };
 
 }  // namespace

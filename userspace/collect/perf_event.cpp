@@ -15,7 +15,7 @@
 namespace oomcast {
 namespace {
 
-// false: it is not permitted, or was effective before.
+// false: not permitted, or already effective.
 bool raise_admin() {
   constexpr cap_value_t admin = CAP_SYS_ADMIN;
   Capabilities now(cap_get_proc());

@@ -19,12 +19,12 @@ namespace oomcast {
 namespace {
 
 constexpr std::size_t kMaxMappings = 65536, kLongestMapLine = 32 << 10;
-constexpr std::size_t kMaxBytes = 2 << 20;  // of those that are kept
-constexpr std::size_t kMaxPages = 32;       // that are read at once
-constexpr std::size_t kMaxAsked = 8192;     // mappings among which a device's may be; 6 ms
+constexpr std::size_t kMaxBytes = 2 << 20;  // limit of the cache
+constexpr std::size_t kMaxPages = 32;       // read at once
+constexpr std::size_t kMaxAsked = 8192;     // mappings to search for a device's; 6 ms
 constexpr Nanos kMappedFor = std::chrono::milliseconds(2);
-constexpr std::size_t kPieceOfPagemap = 512;  // entries: 2 MiB, for which the kernel holds the lock
-constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 63;  // above it is [vsyscall]
+constexpr std::size_t kPieceOfPagemap = 512;  // entries: 2 MiB, for which the kernel holds the mmap_lock
+constexpr std::uint64_t kUserAddresses = std::uint64_t{1} << 63;  // above is [vsyscall]
 
 std::uint64_t page_size() {
   static const auto size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -38,7 +38,7 @@ bool take_hex(std::string_view& text, std::uint64_t& value) {
   return true;
 }
 
-// A driver's memory has its file's name, or that of an inode without one; an anonymous mapping may have been
+// A driver's mapping has the name of its file, or of an inode without one; an anonymous mapping may have been
 // given a name, in brackets.
 bool is_device_path(std::string_view path) {
   bool is_file = path.starts_with('/') && !path.starts_with("/dev") && !path.starts_with("/sys/") &&
@@ -52,12 +52,13 @@ Nanos longest_look{};
 void end_this_process_after(Nanos time) {
   auto us = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
   itimerval timer{{}, {us / 1'000'000, us % 1'000'000}};
-  setitimer(ITIMER_REAL, &timer, nullptr);  // SIGALRM, in its default action
+  setitimer(ITIMER_REAL, &timer, nullptr);  // SIGALRM terminates by default
 }
 
 }  // namespace
 
-// A process that waits for a lock has to run once more before it lets go: 8 ms on one busy CPU.
+// A process killed while waiting for a lock has to run once more before it releases anything: 8 ms on one
+// busy CPU.
 void limit_looks(Nanos most) {
   longest_look = most * 4 / 5;
 }
@@ -92,7 +93,7 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
   return m;
 }
 
-// One of a region that was made piece by piece, as a heap or code that is made at run time.
+// Whether it continues a region mapped in pieces, such as a heap or JIT code.
 bool goes_on(const Mapping& m, const Mapping& last) {
   return m.inode == 0 && last.inode == 0 && m.begin == last.end && m.path == last.path &&
          m.accessible == last.accessible && m.executable == last.executable && m.shared == last.shared;
@@ -123,7 +124,7 @@ Status ProcessMemory::for_each_mapping(const std::function<void(Mapping&&)>& eac
     }
     if (n < 0) return Error::from_errno(fmt::format("reading the mappings of process {}", pid_));
     text.append(part.data(), static_cast<std::size_t>(n));
-    std::size_t lines = text.rfind('\n') + 1;  // 0: not one is whole
+    std::size_t lines = text.rfind('\n') + 1;  // 0: no complete line
     std::string_view rest = std::string_view(text).substr(0, lines), line;
     while (count < kMaxMappings && next_line(rest, line))
       if (auto m = parse_mapping(line)) {
@@ -153,7 +154,7 @@ Result<std::vector<Mapping>> ProcessMemory::maps() const {
 
 namespace {
 
-// Asked what it is before it is opened: that would arm a watchdog, rewind a tape, wait for a FIFO's writer.
+// Checks the type before opening: opening could arm a watchdog, rewind a tape or wait for a FIFO's writer.
 std::optional<ProcessMemory::File> open_regular(const UniqueFd& found, std::optional<std::uint32_t> owner) {
   struct stat about {};
   if (!found || fstat(found.get(), &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
@@ -170,13 +171,13 @@ std::optional<ProcessMemory::File> ProcessMemory::open_file(const Mapping& mappi
   std::string path = fmt::format("{}/map_files/{:x}-{:x}", dir_, mapping.begin, mapping.end);
   UniqueFd found;
   {
-    Look look;  // the link is looked up in the address space
+    Look look;  // resolving the link takes the target's mmap_lock
     found.reset(open(path.c_str(), O_PATH | O_CLOEXEC));
   }
   return open_regular(found, std::nullopt);
 }
 
-// One name after the other: of a link O_PATH opens the link, and nothing is below that.
+// One component at a time: O_PATH opens a symlink itself, and nothing is below that.
 std::optional<ProcessMemory::File> ProcessMemory::open_in_root(const std::string& path,
                                                                std::uint32_t owner) const {
   UniqueFd at(open((dir_ + "/root").c_str(), O_PATH | O_CLOEXEC));
@@ -205,8 +206,8 @@ ProcessMemory::Kind ProcessMemory::kind_of(std::uint64_t entry, std::uint64_t ad
   return mapped_once ? Kind::anon : kind_by_mappings(address);
 }
 
-// After an exec or exit the open pagemap reads as empty, also where another process has got the pid. Where it
-// cannot be opened each page is taken for present, and read in the way that no driver answers.
+// After an exec or exit the open pagemap reads as empty, even if the pid was reused. If it cannot be opened,
+// treat each page as present, and read it in the way that calls no driver.
 ProcessMemory::Kind ProcessMemory::kind_at(std::uint64_t address) const {
   std::uint64_t entry = 0;
   std::size_t got = pagemap(address, {&entry, 1});
@@ -233,7 +234,7 @@ bool ProcessMemory::strings_present(std::uint64_t ProcStrings::*begin, std::uint
 
 std::optional<ProcCmdline> ProcessMemory::arguments() const {
   constexpr std::size_t kMax = 4096;
-  // Of one that has written over its title the kernel reads on, into the environment.
+  // If a process has overwritten its title, the kernel reads on into the environment.
   if (!strings_present(&ProcStrings::arguments, &ProcStrings::environment_end, kMax + 1)) return std::nullopt;
   Look look;
   auto text = read_file_at(AT_FDCWD, (dir_ + "/cmdline").c_str(), kMax + 1);
@@ -255,14 +256,14 @@ bool MappedFile::read(std::uint64_t address, std::span<std::byte> to) const {
   return false;
 }
 
-// Two ways, and neither is harmless for all pages:
-// - process_vm_readv() pins what it reads. Since Linux 5.19 the kernel first copies an anonymous page that a
-//   forked process shares, charged to its cgroup (seen on 6.18: 64 MiB of a worker read, 64 MiB taken; and at
-//   the limit of a cgroup the reader was what made the kernel kill).
-// - /proc/PID/mem pins and copies nothing, but where a device is mapped the kernel calls the driver's own
-//   access(), which reads registers; NVIDIA's is reported to oops there (595 on 6.18).
-// So files' pages are read by the first, and anonymous ones by the second. A page that is mapped once (bit 56
-// of its pagemap entry) is no device's; one with neither that nor the file's bit may be, and the process's
+// Two ways to read, and neither is harmless for all pages:
+// - process_vm_readv() pins what it reads. Since Linux 5.19 the kernel first copies an anonymous page shared
+//   by fork, charged to its cgroup (seen on 6.18: reading 64 MiB of a worker allocated 64 MiB; at the cgroup's
+//   limit the reader triggered the OOM kill).
+// - /proc/PID/mem neither pins nor copies, but for device mappings the kernel calls the driver's access(),
+//   which reads registers; NVIDIA's is reported to oops there (595 on 6.18).
+// So file pages are read by the first, anonymous pages by the second. A page mapped exclusively (bit 56 of
+// its pagemap entry) is not a device's; one with neither that bit nor the file bit may be, and the process's
 // mappings decide.
 std::size_t ProcessMemory::read_here(std::uint64_t address, std::span<std::byte> to, bool of_file) const {
   Look look;
@@ -297,7 +298,7 @@ ProcessMemory::Kind ProcessMemory::kind_by_mappings(std::uint64_t address) const
 }
 
 bool ProcessMemory::read(std::uint64_t address, std::span<std::byte> to) const {
-  // Of a large object some pages may have been written to, and others never met.
+  // Some pages of a large object may be written, and others never touched.
   for (std::size_t at = 0; at < to.size();) {
     std::uint64_t from = address + at;
     auto part = to.subspan(at, std::min<std::size_t>(to.size() - at, page_size() - from % page_size()));

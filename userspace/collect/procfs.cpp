@@ -29,7 +29,7 @@ std::string pid_file(const std::string& proc, std::uint32_t pid, const char* nam
   return fmt::format("{}/{}/{}", proc, pid, name);
 }
 
-// ESRCH: the process ended between open and read.
+// ESRCH: the process exited between open and read.
 bool means_exited(int err) {
   return err == ENOENT || err == ESRCH;
 }
@@ -52,8 +52,8 @@ Error garbled(const std::string& path) {
   return Error::failed(make_harmless(path) + " is not what the kernel prints");
 }
 
-// Reads a file of a process and parses it with a parser that may refuse. Refused and empty is a process that
-// ends.
+// Reads and parses a process's file; the parser may refuse. A refused empty file means that the process is
+// exiting.
 template <typename T, typename Parse>
 Result<std::optional<T>> read_parsed(const std::string& path, std::size_t max, Parse parse) {
   auto text = read_of_pid(path, max);
@@ -74,7 +74,7 @@ std::optional<std::uint32_t> find_u32(std::string_view text, std::string_view ke
   return value ? parse_u32(*value) : std::nullopt;
 }
 
-// A mask of signals: 16 hex digits.
+// A signal mask: 16 hex digits.
 std::optional<std::uint64_t> find_mask(std::string_view text, std::string_view key) {
   auto value = find_value(text, key);
   std::uint64_t mask = 0;
@@ -83,7 +83,7 @@ std::optional<std::uint64_t> find_mask(std::string_view text, std::string_view k
   return err == std::errc{} && end == value->data() + value->size() ? std::optional(mask) : std::nullopt;
 }
 
-// "9:memory,cpu:/path": does the middle hold the memory controller?
+// For "9:memory,cpu:/path": is memory one of the controllers?
 bool names_memory(std::string_view controllers) {
   while (!controllers.empty()) {
     std::size_t end = controllers.find(',');
@@ -96,7 +96,7 @@ bool names_memory(std::string_view controllers) {
 }  // namespace
 
 std::optional<ProcStrings> parse_proc_strings(std::string_view text) {
-  constexpr int kFirst = 48;  // field, from 1 on; behind the name comes the third one
+  constexpr int kFirst = 48;  // field, counted from 1; the first after the name is the third
   std::size_t close = text.rfind(')');
   if (close == std::string_view::npos) return std::nullopt;
   std::string_view rest = trim(text.substr(close + 1));
@@ -139,7 +139,7 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
 }
 
 ProcCmdline parse_cmdline(std::string_view text, std::size_t max) {
-  // The last may lack its NUL: cut, or the process wrote over its title.
+  // The last one may lack its NUL: truncated, or the process overwrote its title.
   return {Arguments::from_bytes(std::string(text.substr(0, max))), text.size() > max};
 }
 
@@ -298,10 +298,10 @@ std::string what_it_costs(PidNumbers numbers) {
 }
 
 PidNumbers ProcFs::pid_numbers() const {
-  constexpr std::uint32_t kMachines = 0xEFFFFFFC;  // PROC_PID_INIT_INO, on every kernel
+  constexpr std::uint32_t kMachines = 0xEFFFFFFC;  // PROC_PID_INIT_INO, the same on every kernel
   auto self = read_short_link(proc_ + "/self");
   struct statfs fs {};
-  if (!self)  // this process has no number there; or it is a tree of files
+  if (!self)  // this process has no pid there; or it is a file tree
     return {.foreign = statfs(proc_.c_str(), &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC};
   if (parse_u32(*self) != static_cast<std::uint32_t>(::getpid())) return {.foreign = true};
   constexpr std::string_view kBefore = "pid:[";
@@ -351,7 +351,7 @@ Result<MemInfo> ProcFs::read_meminfo() const {
   std::array<char, max_small> buffer;
   auto take = [&] { return ::pread(meminfo_.get(), buffer.data(), buffer.size(), 0); };
   ssize_t size = take();
-  if (size < 0) {  // for the first time, or lxcfs, whose file it is in a container, was started again
+  if (size < 0) {  // first read, or lxcfs, which provides the file in a container, was restarted
     meminfo_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (meminfo_) size = take();
   }

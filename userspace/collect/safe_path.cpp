@@ -17,17 +17,17 @@
 namespace oomcast {
 namespace {
 
-constexpr int kMaxLinks = 40;  // as the kernel
+constexpr int kMaxLinks = 40;  // as in the kernel
 constexpr ino_t kProcRoot = 1;
 
-// Access lists are in it: their mask is the group's bits.
+// Includes ACLs: their mask is stored in the group bits.
 bool others_write(const struct stat& directory) {
   bool own_group = directory.st_gid == 0 || (geteuid() != 0 && directory.st_gid == getegid());
   return !is_ours(directory.st_uid) || (directory.st_mode & S_IWOTH) ||
          ((directory.st_mode & S_IWGRP) && !own_group);
 }
 
-// As in /tmp: of what is there only its owner, and that of the directory, can take away.
+// As in /tmp (sticky): only a file's owner, and the directory's, can remove it.
 bool keeps(const struct stat& directory) {
   return !others_write(directory) || (is_ours(directory.st_uid) && (directory.st_mode & S_ISVTX));
 }
@@ -66,7 +66,7 @@ class Walk {
   }
 
  private:
-  // The next component but "."; a slash is left in `rest_` behind one that has to be a directory.
+  // The next component except "."; if it must be a directory, a slash stays in `rest_`.
   std::optional<std::string> take() {
     for (;;) {
       rest_.erase(0, rest_.find_first_not_of('/'));
@@ -89,9 +89,9 @@ class Walk {
     return Ok{};
   }
 
-  // Into a directory, or through a link.
+  // Enters a directory, or follows a symlink.
   Status step(const std::string& name) {
-    // With O_DIRECTORY, or what is mounted when somebody comes by would not be.
+    // With O_DIRECTORY, as automounts would not be triggered otherwise.
     constexpr int kLook = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     UniqueFd next(openat(at_.get(), name.c_str(), kLook));
     if (!next && errno == ENOENT && rules_.makes_directories && placed_ && keeps(about_) &&
@@ -110,7 +110,7 @@ class Walk {
     struct stat about {};
     if (fstat(next.get(), &about) != 0) return because(errno, name);
     bool stays = !others_write(about_) || (keeps(about_) && is_ours(about.st_uid));
-    bool only_its_owner = placed_ && keeps(about_);  // could put another there
+    bool only_its_owner = placed_ && keeps(about_);  // could replace it
     placed_ = placed_ && (up || stays);
     std::string there = shown(name);
     if (rules_.writes && !placed_ && is_ours(about.st_uid))
@@ -134,7 +134,7 @@ class Walk {
                                  shown(name), doubt_));
     if (++links_ > kMaxLinks) return because(ELOOP, name);
     if (is_descriptor()) {
-      // What it leads to has no path that could be looked at.
+      // Its target has no path to check.
       if (last) return Ok{};
       UniqueFd next(openat(at_.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
       if (!next) return because(errno, name);
@@ -150,14 +150,14 @@ class Walk {
     return rest_.starts_with('/') ? start() : Ok{};
   }
 
-  // Such a link of /proc leads to an open file, whatever its text: all but those in its root.
+  // A magic link of /proc leads to an open file, whatever its text: all links except those in its root.
   bool is_descriptor() const {
     struct statfs system {};
     return fstatfs(at_.get(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC &&
            about_.st_ino != kProcRoot;
   }
 
-  // The first directory that others may change is the one to name.
+  // Names the first directory that others can change.
   void suspect() {
     if (!doubt_.empty() || !others_write(about_)) return;
     std::string directory = where_.empty() ? "the directory that oomcast was started in" : where_;
@@ -182,7 +182,7 @@ class Walk {
     bool none = where_.empty() || where_.ends_with('/');
     return where_ + (none ? "" : "/") + escape_for_terminal(name);
   }
-  // Which part of the path it was is said where it is not the last.
+  // Names the failed component, unless it is the last.
   Error because(int error, const std::string& name = {}) const {
     std::string of = name.empty() || rest_.empty() ? "" : shown(name) + ": ";
     errno = error;
@@ -193,7 +193,7 @@ class Walk {
   std::string rest_, where_, doubt_;
   UniqueFd at_;
   struct stat about_ {};
-  // No other user could have put another directory where this one is.
+  // No other user can have replaced this directory.
   bool placed_ = true;
   int links_ = 0;
 };
@@ -235,7 +235,7 @@ Result<UniqueFd> open_input(const SafePath& path) {
         "it is no regular file, but a pipe or a device of another user's: by cat FILE | oomcast … - it is "
         "read all the same");
   }
-  // Another may be there by now.
+  // It may have been replaced by now.
   auto fd = opened(O_NOFOLLOW | O_NONBLOCK);
   struct stat about {};
   if (fd && (fstat(fd->get(), &about) != 0 || !S_ISREG(about.st_mode)))

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kDeepest = 64;  // lists and objects in each other
+constexpr int kDeepest = 64;  // nesting depth
 constexpr std::size_t kMostOfDocument = 32 << 20, kMostOfHead = 1 << 20, kUnnamedHead = 40;
 constexpr std::size_t kMostSeries = 4096, kMostPoints = 4'000'000, kMostRows = 200'000, kLongestLabel = 200;
 constexpr double kSurelyBytesFrom = 16 << 20;
@@ -47,8 +47,8 @@ bool is_pair(const Json& json) {
          (json[1].is_string() || json[1].is_number());
 }
 
-// What keep() takes out of a document while the library parses it: points [time, "value"] with the labels of
-// their object, and the objects of a list.
+// What keep() extracts while the library parses a document: points [time, "value"] with the labels of their
+// object, and the objects of a list.
 struct Parsed {
   struct Point {
     std::uint32_t series;
@@ -58,15 +58,15 @@ struct Parsed {
   std::vector<Point> points;
   std::deque<std::string> rows;
   bool too_many = false, named_bytes = false;
-  bool deep = false;  // the rows are further down than in a list
+  bool deep = false;  // rows are nested deeper than in a list
   Json sample;
   std::uint32_t series = 0;
-  std::size_t before = 0;  // points of the series before
+  std::size_t before = 0;  // points of earlier series
 
   bool keep(int depth, Json::parse_event_t event, Json& json) {
     too_many =
         too_many || points.size() >= kMostPoints || names.size() >= kMostSeries || rows.size() >= kMostRows;
-    // What writes and copies a value goes down in it by calls: a curve's are not far down.
+    // Writing and copying a value is recursive: limit the depth; curves are not nested deeply.
     bool begins = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
     if (too_many || (begins && depth > kDeepest)) return false;
     if (event == Json::parse_event_t::array_end && is_pair(json)) {
@@ -88,7 +88,7 @@ struct Parsed {
     }
     const Json* row = depth > 1 ? deep_row(json) : depth == 1 && !deep ? &json : nullptr;
     if (row && points.empty() && !row->empty()) {
-      if (depth > 1 && !deep) rows.clear();  // what stands beside the samples
+      if (depth > 1 && !deep) rows.clear();  // objects next to the samples
       deep = deep || depth > 1;
       rows.push_back(row->dump(-1, ' ', false, Json::error_handler_t::replace));
       return false;
@@ -96,7 +96,7 @@ struct Parsed {
     return true;
   }
 
-  // A sample further down: sadf -j's, under the names of sar -r, and a hit of Elasticsearch.
+  // A nested sample: from sadf -j, under the names of sar -r, or a hit of Elasticsearch.
   const Json* deep_row(const Json& json) {
     auto of = [&](const char* name) {
       return json.contains(name) && json[name].is_object() ? &json[name] : nullptr;
@@ -159,7 +159,7 @@ Result<SeriesFile> SeriesFile::open(LineFile file, const SeriesChoices& choices)
   return out;
 }
 
-// false: the file is no such document.
+// false: the file is not such a document.
 Result<bool> SeriesFile::read_document(const SeriesChoices& choices) {
   auto head = file_.begin(1 << 16);
   if (!head) return head.error();
@@ -237,7 +237,7 @@ Status SeriesFile::guess(const SeriesChoices& choices) {
   }
   if (!reader_) problem = try_now(true);
   if (!reader_) return cannot(problem);
-  if (is_list_ && rows_.size() > 1) {  // the newest may be first, as Elasticsearch lists them
+  if (is_list_ && rows_.size() > 1) {  // may be newest first, as from Elasticsearch
     SeriesReader probe = *reader_;
     std::vector<SeriesPoint> first, last;
     (void)probe.line(rows_.front(), first);
