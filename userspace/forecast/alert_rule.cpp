@@ -23,7 +23,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Without its spaces; "4 0G" stays as it is, which no parser takes.
+// Without spaces; "4 0G" is unchanged, and no parser accepts it.
 std::string squeeze(std::string_view text) {
   std::string out;
   text = trim(text);

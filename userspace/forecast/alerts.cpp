@@ -18,7 +18,7 @@ Truth above(double value, double threshold, double clear) {
 }
 
 Truth test(const AlertRule& rule, const AlertInput& in) {
-  // A forecast without the number that is asked for says no, unless it says that it is too early.
+  // A forecast without the requested number means no, unless it is too early for a verdict.
   auto absent = [&] { return in.forecast->verdict == Verdict::unknown ? Truth::unknown : Truth::no; };
   switch (rule.quantity) {
     case Quantity::level:
@@ -43,7 +43,7 @@ Truth test(const AlertRule& rule, const AlertInput& in) {
   return Truth::unknown;
 }
 
-// 0 for what contains everything.
+// 0 for the host, which contains everything.
 std::size_t depth(const AlertInput& in) {
   if (in.host) return 0;
   return (in.cgroup ? in.cgroup->path.size() : 0) + 1 + in.process.has_value();
@@ -55,8 +55,8 @@ bool is_inside(const AlertInput& inner, const AlertInput& outer) {
   return outer.host || (inner.cgroup && outer.cgroup && in_scope(inner.cgroup->path, outer.cgroup->path));
 }
 
-// Subjects by their place in the tree of cgroups: of thousands that come true at once each is compared with
-// those above and below it alone. A card has no place.
+// Subjects by their place in the cgroup tree: if thousands come true at once, each is compared only with
+// those above and below it. A card has no place.
 template <typename Subject>
 class ByPlace {
  public:
@@ -69,7 +69,7 @@ class ByPlace {
     else
       without_cgroup_.emplace(rule, subject);
   }
-  /// Whether `f` is true of one of those at its place, above or below it.
+  /// Whether `f` is true for a subject at, above or below its place.
   template <typename F>
   bool any_near(std::size_t rule, const AlertInput& in, F f) const {
     if (in.host)
@@ -100,7 +100,7 @@ class ByPlace {
   std::multimap<std::size_t, Subject*> hosts_, without_cgroup_;
 };
 
-// How much of the outer one's memory is the inner one's. What cannot be compared counts as all of it.
+// The share of the outer subject's memory that is the inner one's. Incomparable values count as all of it.
 double part(const AlertRule& rule, const AlertInput& inner, const AlertInput& outer) {
   auto value = [&](const AlertInput& in) -> std::optional<double> {
     if (rule.quantity == Quantity::level || rule.quantity == Quantity::share)
@@ -188,7 +188,7 @@ bool AlertEngine::is_of_outer(std::size_t rule, const State& inner, const State&
   return (share >= 0.5 && apart <= kSameStory) || (share >= 0.9 && same_limit(inner.newest, outer.newest));
 }
 
-// The innermost first, so that the exact news is told.
+// Innermost first, so that the most specific alert is published.
 std::vector<Alert> AlertEngine::publish(MonoTime now, std::vector<States::iterator> due) {
   if (due.empty()) return {};
   std::stable_sort(due.begin(), due.end(), [](const auto& a, const auto& b) {

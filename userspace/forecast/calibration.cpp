@@ -18,7 +18,7 @@ constexpr double kOthers = 1.6, kWeightOfOthers = 2, kMeasuredFrom = 0.25;
 constexpr double kMinFactor = 0.5, kMaxFactor = 4;
 constexpr double kMinReach = 0.02;  // of what is left: no interval is scored by a narrower one
 
-// The value below which such a part of the weight lies.
+// The value below which `part` of the weight lies.
 double weighted_quantile(std::vector<std::pair<double, double>>& scores, double part) {
   std::ranges::sort(scores);
   double all = 0, sum = 0;
@@ -54,7 +54,7 @@ Calibration::Factors Calibration::factors(double median, double now, double age)
   return {blend(up), blend(down)};
 }
 
-// Of each two neighbours one is left where there is no more room: what is long past is kept more coarsely.
+// When full, drops one of each two neighbours: the distant past is kept more coarsely.
 void Calibration::thin_out() {
   for (std::size_t k = 0; k + 1 < past_.size(); k += 2) {
     past_[k].until = past_[k + 1].until;
@@ -65,7 +65,7 @@ void Calibration::thin_out() {
 
 void Calibration::keep(const Meeting& meeting, double now) {
   double left = meeting.median - now;
-  // Where there was no deadline for a while, none is held against it.
+  // A time without a deadline does not count against the last one.
   if (!past_.empty() && now - past_.back().until < kApart * left) past_.back().until = now;
   if (!meeting.high || (!past_.empty() && now - past_.back().time < kApart * left)) return;
   if (past_.size() >= kMaxPast) thin_out();

@@ -22,12 +22,12 @@ constexpr double kAtOnce = 1e-6;                                 // s
 constexpr double kAnalyseEvery = 0.01, kSurpriseEvery = 0.0005;  // of the age
 constexpr double kSinceSurprise = 0.1;                           // of the time since the first of several
 constexpr double kUntilDeadline = 0.05;                          // of what was left until then
-// s: what fills the memory of a machine moves with every tick, and each is a surprise.
+// s: a series that fills the machine's memory moves with every tick, and each is a surprise.
 constexpr double kMinApart = 0.1;
 constexpr std::uint64_t kFirst = 12;   // samples, each looked at
 constexpr double kLimitMoved = 0.005;  // of the limit
-// A curve that has the limit met in less than this part of the time that its fastest pace takes goes tenfold
-// beyond what was seen of it.
+// A curve that hits the limit in less than this fraction of the time at its fastest observed pace
+// extrapolates to ten times what was seen of it.
 constexpr double kAgrees = 0.25;
 constexpr double kTeethDiffer = 1.05;  // a tooth is higher than another by so much
 constexpr double kTakenBack = 0.5;     // of its rise
@@ -41,7 +41,7 @@ constexpr double kLoadsUpTo = 0.5;     // … below so much of its limit
 constexpr double kLoaded = 0.5;        // s: … or comes behind it, …
 constexpr double kSlowedTo = 0.5;      // … at less than so much of its pace
 
-// "18.9 MiB/s": the verb says which way.
+// "18.9 MiB/s": the verb gives the direction.
 std::string speed_of(double slope) {
   std::string rate = format_rate({slope});
   return rate.starts_with('+') ? rate.substr(1) : rate;
@@ -57,7 +57,7 @@ std::string too_early(double since_restart) {
   return fmt::format("too early: it was started anew {} ago", format_duration(Seconds(since_restart)));
 }
 
-// A trend of before a fall goes on after it, until the samples behind the fall outweigh those before.
+// A trend from before a fall continues after it, until the samples after the fall outweigh those before.
 bool is_taken_back(const Leak& leak, const Restarts& restarts, const History& history) {
   return leak.trend.begin() < restarts.since &&
          leak.trend.value(history.newest_time()) - history.newest_value() > kTakenBack * leak.rise;
@@ -72,8 +72,8 @@ void Forecaster::add(const Reading& reading) {
   limit_kind_ = reading.limit ? reading.limit_kind : std::nullopt;
   double now = history_.newest_time();
   double off = std::abs(history_.newest_value() - expected_ - slope_ * (now - analysed_at_));
-  // After days of calm a surprise may be the beginning of two minutes that lead to a kill, and a deadline of
-  // an hour is over before its age has grown by a hundredth.
+  // After days of calm a surprise may be the start of two minutes that end in a kill, and an hour's deadline
+  // has passed before the series is a hundredth older.
   double rare = kSurpriseEvery * now, every = kAnalyseEvery * now;
   if (off <= noise_band_ && now - analysed_at_ > rare) surprised_at_.reset();
   if (off > noise_band_ && !surprised_at_) surprised_at_ = now;
@@ -87,7 +87,7 @@ void Forecaster::add(const Reading& reading) {
     looked_at_ = now;
     analyse(true);
   } else if (soon && limit_ && history_.newest_value() > kTight * limit_->as_double()) {
-    // Near its limit seconds count. Most that stand there do nothing else for days.
+    // Near the limit seconds count. Most series that stay there do nothing else for days.
     bool changed = near().has_value() != alarms_.near_limit;
     if (changed || latest_.verdict == Verdict::leak) analyse(false);
   }
@@ -98,7 +98,7 @@ std::optional<NearLimit> Forecaster::near() const {
                 : std::nullopt;
 }
 
-// A limit that moves with what others hold moves a little all the time.
+// A limit that depends on memory of others moves a little all the time.
 bool Forecaster::limit_moved() const {
   if (limit_.has_value() != limit_then_.has_value()) return true;
   return limit_ && std::abs((*limit_ - *limit_then_).as_double()) > kLimitMoved * limit_then_->as_double();
@@ -148,7 +148,7 @@ void Forecaster::tell_leak(const Leak& leak) {
   else
     told_.said = fmt::format("its baseline has risen {} for the last {}", rate, since);
   if (!limit_) return;
-  // It is throttled there, and creeps on.
+  // At memory.high it is throttled, and creeps on.
   if (limit_kind_ == LimitKind::high && leak.floor >= limit_->as_double()) {
     meets_ = Meeting{now, now, now};
     return;
@@ -156,11 +156,11 @@ void Forecaster::tell_leak(const Leak& leak) {
   Outlook outlook = Outlook::of(leak.dots, t);
   auto c = outlook.crossing(limit_->as_double(), leak.peaks, now);
   if (leak.peaks.recurring) {
-    // No later than without a peak.
+    // Not later than without peaks.
     auto floor = outlook.crossing(limit_->as_double(), leak.noise, now);
     c = {std::min(c.low, floor.low), std::min(c.median, floor.median), std::min(c.high, floor.high)};
   }
-  // What is extrapolated further than was seen has to agree with the growth that is told beside it.
+  // A long extrapolation must agree with the growth rate published next to it.
   double fastest = latest_.growth->high.value;
   double room = limit_->as_double() - leak.floor - (leak.peaks.recurring ? leak.peaks.mean : 0);
   bool agrees = room < leak.rise || (c.median - now) * fastest >= kAgrees * room;
@@ -170,7 +170,7 @@ void Forecaster::tell_leak(const Leak& leak) {
   if (std::isfinite(c.high)) meets_->high = c.high;
 }
 
-// Whether it is killed now or thrashes for long: nothing that was seen tells. It has stood there for so long.
+// At the limit: whether it is killed now or thrashes for long is unknown. Reports how long it has been there.
 void Forecaster::tell_arrived(const Leak& leak) {
   double now = history_.newest_time();
   const Trend& t = leak.trend;
@@ -186,13 +186,13 @@ void Forecaster::tell_arrived(const Leak& leak) {
   meets_ = Meeting{now, now, now + stood};
 }
 
-// Of a process, what is little beside its RSS is no news however fast it grows.
+// Changes of a process that are small relative to its RSS are ignored, however fast.
 double Forecaster::least_change() const {
   return surplus_ == Surplus::shared && !total_.empty() ? kLittleOfRss * total_.newest_value() : 0;
 }
 
-// A program that loads its libraries would fill any machine if it went on. Two of its seconds tell nothing of
-// the next three minutes. It loads in fits and starts; what rises behind that, or along a line, is no load.
+// A program loading its libraries would fill any machine if it went on: two seconds of that predict nothing
+// about the next three minutes. Loading is irregular; a later rise, or one along a line, is not loading.
 bool Forecaster::starts_up(const Leak& leak) const {
   double now = history_.newest_time();
   if (!limit_ || now - life_began_ > kLoads) return false;
@@ -204,13 +204,13 @@ bool Forecaster::starts_up(const Leak& leak) const {
   return now - life_began_ < kLoadsOfOne || !(along_one_line || behind_it);
 }
 
-// A model that loads in its first minute heads for any limit, and most stop below half of it.
+// A model loading in its first minute heads for any limit, and most stop below half of it.
 bool Forecaster::loads() const {
   return history_.newest_time() - life_began_ < kLoadsFor && limit_ &&
          history_.newest_value() < kLoadsUpTo * limit_->as_double();
 }
 
-// The limit comes before all is copied.
+// The limit is hit before everything is copied.
 void Forecaster::tell_copies(const Leak& leak) {
   Forecast copies = latest_;
   Sentence told = told_;
@@ -220,7 +220,7 @@ void Forecaster::tell_copies(const Leak& leak) {
   latest_.evidence.shared = copies.evidence.shared;
 }
 
-// A sawtooth rises as a leak does, and each tooth but the first is known to be freed.
+// A sawtooth rises like a leak, but each earlier tooth was freed.
 void Forecaster::tell_freed_before(const Leak& leak, double height) {
   latest_.verdict = Verdict::spikes;
   latest_.evidence.peak_above = whole_bytes(height - leak.trend.value(leak.trend.begin()));
@@ -272,7 +272,7 @@ void Forecaster::analyse(bool may_alert) {
   std::optional<Leak> leak = finder.find(windows, now);
   if (leak && is_taken_back(*leak, restarts, history_)) leak.reset();
   if (!leak) leak = finder.find_arrived();
-  // Where what cannot be dropped heads for the limit, what the page cache does beside it changes nothing.
+  // If unreclaimable memory heads for the limit, page cache does not change that.
   bool heads_for_limit = leak && surplus_ == Surplus::droppable && limit_;
   if (!heads_for_limit && tell_surplus(surplus_, history_, total_, least_change(), latest_)) {
     told_.said = latest_.why;

@@ -34,8 +34,8 @@ double direction(std::span<const Bucket> newest) {
   return pairs > 0 ? static_cast<double>(up) / pairs : 0;
 }
 
-// By how much `value` is above all samples before `time`; nullopt: by less than `least`. Every sample of
-// every series comes here, so it returns at the first bucket that is as high: most often the oldest one.
+// How far `value` is above all samples before `time`; nullopt: by less than `least`. Called for every sample
+// of every series, so it returns at the first bucket that is as high: usually the oldest one.
 std::optional<double> above_all_before(const History& history, double time, double value, double least) {
   double highest = 0;
   for (std::size_t k = history.levels(); k-- > 0;)
@@ -47,7 +47,7 @@ std::optional<double> above_all_before(const History& history, double time, doub
   return value - highest;
 }
 
-// What the newest samples say against it; empty: nothing.
+// The objection from the newest samples; empty: none.
 std::string objection(const Sentence& sentence, const History& history, std::optional<Bytes> limit) {
   auto newest = history.level(0);
   if (newest.size() > kNewestSamples) newest = newest.last(kNewestSamples);

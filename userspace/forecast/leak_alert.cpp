@@ -26,7 +26,7 @@ constexpr double kAlertRisen = 0.2;       // of its way to the limit, of what ha
 constexpr double kAlertClear = 1.5;
 constexpr double kAlertLast = 0.1;  // of its rise is left up to the limit: it got there, however unsteadily
 
-// Plain enough, of a rise of that age.
+// Clear enough for a rise of that age.
 bool is_clear(const Leak& leak, double now, double age) {
   const Trend& t = leak.trend;
   double certain = share(t.slope(now), t.slope_sd());

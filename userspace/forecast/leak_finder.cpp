@@ -51,7 +51,7 @@ double highest_of(std::span<const Bucket> buckets, double from, double before) {
   return most;
 }
 
-// A rise over what noise and earlier reversed rises give.
+// The rise relative to noise and earlier reversed rises.
 double strength(double rise, const Shape& shape, const Trend& trend) {
   return std::min(share(rise, shape.reversed_rise + 1), share(rise, 2 * trend.residual_sd() + 1));
 }
@@ -101,13 +101,13 @@ class LeakFinder::Search {
   const std::vector<Dot>& dots_;
 };
 
-// Where it levels off only matters if that is below the limit.
+// Levelling off matters only below the limit.
 bool LeakFinder::Search::levels_off_below(const Trend& trend) const {
   const auto& limit = finder_.limit_;
   return trend.levels_off() > 0.5 && (!limit || trend.never(limit->as_double()) > kLevelsBelow);
 }
 
-// Out of its noise, and of what was taken back before.
+// Above its noise, and above earlier reversed rises.
 bool LeakFinder::Search::stands_out(const Leak& leak) const {
   double certain = certainty_of(leak, now_), sd = leak.trend.residual_sd();
   if (leak.rise <= 0) return false;
@@ -117,7 +117,7 @@ bool LeakFinder::Search::stands_out(const Leak& leak) const {
          leak.rise >= kRiseReversed * shape_.reversed_rise;
 }
 
-// Under a peak of earlier it may be the same thing once more.
+// Below an earlier peak it may be the same behaviour again.
 bool LeakFinder::Search::is_new(const Leak& leak, double level_before) const {
   if (leak.floor < level_before + 0.2 * leak.rise) return false;
   if (whole_) return true;
@@ -151,7 +151,7 @@ std::optional<Leak> LeakFinder::Search::judge(std::size_t first) const {
   double level_since = std::max(trend->begin(), shape_.level_since);
   leak.peaks = finder_.peaks_above(*trend, window_, level_since);
   if (leak.peaks.recurring) leak.noise = finder_.noise_above(*trend, window_, level_since, false);
-  // Of a floor that is seen between teeth alone, little is known.
+  // A floor that is visible only between teeth is uncertain.
   bool toothed = leak.peaks.recurring && part_of_time(window_.shape.excursions) > kToothed;
   if (toothed && leak.rise < kRiseTooth * leak.peaks.mean) return std::nullopt;
   return leak;
@@ -166,8 +166,8 @@ bool LeakFinder::Search::extends(std::size_t k) const {
          jump < std::max(4 * shape_.noise, 0.15 * std::abs(newer.rise() + older.rise()));
 }
 
-// Segments with which the newest behaviour may have begun: first the one up to which it is one rise without a
-// jump, then each from the newest back.
+// Segments at which the newest behaviour may have begun: first the earliest one from which it is a single
+// rise without a jump, then each from the newest back.
 std::vector<std::size_t> LeakFinder::Search::beginnings() const {
   constexpr std::size_t kMax = 24;
   std::vector<std::size_t> out;
@@ -180,7 +180,7 @@ std::vector<std::size_t> LeakFinder::Search::beginnings() const {
   return out;
 }
 
-// The end of one curve that levels off below the limit looks like a slow rise of its own.
+// The end of a curve that levels off below the limit looks like a slow rise of its own.
 bool LeakFinder::Search::is_end_of_curve(std::size_t first) const {
   double pieces = 0;
   for (const Segment& s : segments_)
@@ -214,14 +214,14 @@ std::optional<Leak> LeakFinder::Search::find() const {
   return chosen && !is_end_of_curve(chosen_first) ? chosen : std::nullopt;
 }
 
-// A floor that goes up by steps, as an allocator's heap does, under peaks that climb along one line: nobody
-// can tell the next step, but the line goes on. The trend is the peaks', as far below them as the floor is on
-// average.
+// A floor that rises in steps, as an allocator's heap does, below peaks that rise along a line: the next step
+// is unpredictable, but the line continues. Uses the trend of the peaks, shifted down by their average
+// distance from the floor.
 std::optional<Leak> LeakFinder::find_of_peaks(const Window& window) const {
   const auto& floor = window.shape.floor;
   std::vector<Excursion> peaks = window.shape.excursions;
   if (peaks.empty() || floor.size() < 4) return std::nullopt;
-  // Something small between them is none of them.
+  // Skip small excursions in between.
   std::vector<double> all;
   for (const Excursion& e : peaks) all.push_back(e.height);
   auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
@@ -283,7 +283,7 @@ Peaks LeakFinder::noise_above(const Trend& trend, const Window& window, double s
     if (!inside)
       heights.push_back(b.high - trend.value(b.peak_time)), levels.push_back(trend.value(b.peak_time));
   }
-  // At the window's ends one more of them is seen in part, and not as one.
+  // At the window's ends one more of them is only partly visible, and not recognized.
   double half = with_excursions || tops.empty() ? 0 : moments(tops).first / 2;
   if (half > 0) {
     while (!heights.empty() && heights.back() > half) heights.pop_back();
@@ -312,7 +312,7 @@ Peaks LeakFinder::peaks_above(const Trend& trend, const Window& window, double s
     times.push_back(e.peak_time);
   }
   if (heights.size() < 2) return noise_above(trend, window, since, true);
-  // What stands little above the rest is the highest of the noise, and need not be waited for.
+  // Peaks little above the rest are just the maximum of the noise, with no wait for the next one.
   if (moments(heights).first < kPeakNoise * noise_above(trend, window, since, false).most)
     return noise_above(trend, window, since, true);
   return recurring(heights, times);
@@ -320,7 +320,7 @@ Peaks LeakFinder::peaks_above(const Trend& trend, const Window& window, double s
 
 // ---- in all windows
 
-// What only the newest part shows must be more than what is known from before it.
+// A rise visible only in the newest part must exceed what is known from before it.
 LeakFinder::Known LeakFinder::known_before(const std::vector<Window>& windows, std::size_t k) const {
   if (k == 0) return {};
   Known out{1.05 * highest_of(history_.all(), life_began_, windows[k].buckets.front().time)};
@@ -329,7 +329,7 @@ LeakFinder::Known LeakFinder::known_before(const std::vector<Window>& windows, s
   return out;
 }
 
-// The newest part may rise faster than all of it did, out of its peaks.
+// The newest part may rise faster than the whole, and out of its peaks.
 bool LeakFinder::is_faster(const Leak& newest, const Leak& all, double now) const {
   return limit_ && newest.trend.slope(now) >= 2 * all.trend.slope(now) &&
          newest.floor >= all.trend.value(now) + all.peaks.mean + 3 * all.peaks.sd;
@@ -357,7 +357,7 @@ std::optional<Leak> LeakFinder::find(const std::vector<Window>& windows, double 
     leak = std::move(found);
     at = k;
   }
-  // Peaks that come in every bucket of a coarse window look like its noise.
+  // Peaks in every bucket of a coarse window look like noise.
   for (std::size_t k = at + 1; leak && !leak->peaks.recurring && k < windows.size(); ++k) {
     Peaks finer = peaks_above(leak->trend, windows[k], leak->trend.begin());
     if (!finer.periodic() || finer.mean < kSamePeaks * leak->peaks.mean) continue;

@@ -61,11 +61,11 @@ std::optional<NearLimit> near_limit(const History& history, Bytes limit, const L
     }
     highest = std::max<double>(highest, all[i].high);
     while (all[j].time < all[i].time - within) ++j;
-    // What it rose by and kept for a while: the tops of spikes are no rises.
+    // Rises that were kept for a while: the tops of spikes are not rises.
     double kept = all[i].high;
     for (after = i + 1; after < all.size() && all[after].time <= all[i].time + kKeptFor * within; ++after)
       kept = std::min<double>(kept, all[after].low);
-    // What it loaded at its start is no measure of what it does later.
+    // Loading at the start does not predict later behaviour.
     for (std::size_t k = j; k <= i; ++k)
       if (all[k].time > loaded || all[k].low > kLoadedFrom * value)
         before = std::max<double>(before, kept - all[k].low);

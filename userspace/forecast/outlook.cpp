@@ -37,7 +37,7 @@ constexpr std::size_t kMaxCourses = 48;
 // most so many dots: a few dots less off may be made up for by what comes on top.
 constexpr double kUnlikely = 14, kMaxDots = 24;
 
-// How much further up than down an interval must reach before a shorter one is looked for.
+// Skew (up/down) of an interval from which a shorter one is searched.
 constexpr double kLopsided = 2;
 
 double normal_cdf(double z) {
@@ -163,7 +163,7 @@ Outlook::Filtered Outlook::filter(const Columns& columns, const Strays& strays) 
   return out;
 }
 
-// Weighs each pair of a curve and of what may come on top of it.
+// Weighs each combination of a curve and its deviations.
 class Outlook::Weighing {
  public:
   Weighing(Outlook& out, std::span<const Dot> dots)
@@ -322,7 +322,7 @@ Outlook::Crossing Outlook::crossing(double limit, const Peaks& peaks, double now
     Stand stand{peaks.mean, peaks.sd};
     double step = c.b * c.form.slope(1.0) / span * peaks.period;
     if (step > 0) {
-      // Noise has no wait: it is there at any time.
+      // Noise involves no wait: it is always present.
       double scale = peaks.recurring ? std::max(peaks.sd, 0.05 * step) : peaks.sd;
       FirstPassage first = first_passage(std::max(scale, 1.0) / step);
       if (!peaks.recurring) first = {std::max(0.0, first.median), std::min(1.0, first.sd)};
@@ -346,13 +346,13 @@ Outlook::Crossing Outlook::crossing(double limit, const Peaks& peaks, double now
     return (low + high) / 2;
   };
   Crossing out{when(0.05), when(0.5), when(0.95)};
-  // The shortest interval, where a few curves say much later than all others.
+  // The shortest interval, if a few curves are much later than all others.
   for (double below : {0.035, 0.02, 0.01}) {
     if (out.high - out.median < kLopsided * (out.median - out.low)) break;
     double low = when(below), high = when(below + 0.9);
     if (std::isfinite(high) && !(high - low > out.high - out.low)) out.low = low, out.high = high;
   }
-  // The limit is met by a peak: by the first one due after the trend has come close enough.
+  // A peak hits the limit: the first one due after the trend has come close enough.
   if (peaks.periodic()) {
     // The wait that is in the quantiles is that of peaks at any time, 0.69 periods: these have theirs.
     auto next = [&](double t) {

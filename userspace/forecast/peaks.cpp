@@ -58,7 +58,7 @@ Peaks recurring(const std::vector<double>& heights, const std::vector<double>& t
   for (std::size_t i = 1; i < times.size(); ++i) gaps.push_back(times[i] - times[i - 1]);
   std::sort(gaps.begin(), gaps.end());
   out.period = gaps[gaps.size() / 2];
-  // Where one was not seen, the gap is that of two.
+  // A gap with a missed peak counts as two.
   for (double& gap : gaps) gap /= std::max(1.0, std::round(share(gap, out.period)));
   auto [mean, sd] = moments(gaps);
   out.jitter = gaps.size() > 1 ? share(sd, mean) : 0.3;

@@ -19,28 +19,28 @@ constexpr Nanos kFrees = 30s;             // a kill's memory, at the most
 constexpr std::int64_t kFreedStep = 256;  // a fall by such a part of its limit is still of that
 constexpr std::size_t kAround = 1024;     // of a series: its last forecasts, and its place in a map
 
-// What holds next to nothing has no forecast to lose.
+// A series that holds next to nothing has no forecast to lose.
 constexpr bool is_a_loss(Bytes held) {
   return held >= MiB(1);
 }
 
 }  // namespace
 
-// Private memory is measured now and then; in between, what a worker shares with its parent stays what it
-// was. A parent counts all of it: its workers come and go, its memory does not.
+// Private memory is measured now and then; in between, a worker's shared memory is assumed constant. A parent
+// counts all of it: its workers come and go, its memory does not.
 void ForecastRegistry::learn_shared(Entry& entry, const ProcessSampleFact& sample) const {
   if (!sample.private_bytes || !sample.process.ppid) return;
   auto parent = processes_.lower_bound({*sample.process.ppid, 0});
   bool worker = parent != processes_.end() && parent->first.tgid == *sample.process.ppid;
   if (!worker && !entry.shared) return;
-  // Until it was measured its memory looked like the parent's: that was another series.
+  // Before the measurement its memory looked like the parent's: that was another series.
   if (!entry.shared) entry.forecaster = Forecaster(Surplus::shared);
   entry.shared = std::max(Bytes{}, sample.anon + sample.shmem - *sample.private_bytes);
 }
 
-// What was killed goes over many readings, hundreds of milliseconds apart or seconds: the life that comes
-// begins when it has gone. The height of the one before would be taken for the ground that the new one rises
-// to again.
+// A victim's memory is freed over many readings, for hundreds of milliseconds or seconds: the next life
+// begins when it is gone. Otherwise the level of the old life would be taken for a level to which the new one
+// returns.
 bool ForecastRegistry::still_frees(Entry& entry, const Reading& reading) {
   if (!entry.killed_at) return false;
   Bytes part{reading.limit.value_or(entry.last.value).count / kFreedStep};
@@ -51,7 +51,7 @@ bool ForecastRegistry::still_frees(Entry& entry, const Reading& reading) {
 void ForecastRegistry::add(Entry& entry, const Reading& reading) {
   bool of_a_new_life = entry.killed_at.has_value();
   if (still_frees(entry, reading)) entry.forecaster = Forecaster(Surplus::droppable);
-  // No samples between: it did not change.
+  // No samples in between means no change.
   Nanos gap = reading.time - entry.last.time;
   if (entry.last.time != MonoTime{} && gap > 3 * config_.interval + 2s && !of_a_new_life) {
     auto fill = std::min<std::int64_t>(kMaxFill, gap / config_.interval - 1), parts = fill + 1;
@@ -76,7 +76,7 @@ void ForecastRegistry::drop(Map& from, typename Map::iterator at) {
   from.erase(at);
 }
 
-// Who has thousands of processes or cgroups that hold a little takes nobody's forecast but his own.
+// A user with thousands of small processes or cgroups must evict only their own forecasts.
 void ForecastRegistry::make_room() {
   if (bytes_ <= config_.most_bytes) return;
   struct Row {
@@ -115,7 +115,7 @@ void ForecastRegistry::find_spare() {
   std::ranges::stable_sort(spare_, std::ranges::greater{}, [](const Spare& s) { return s.held.count; });
 }
 
-// Hundreds of idle cgroups must not crowd out the one job that matters.
+// Hundreds of idle cgroups must not evict the one job that matters.
 bool ForecastRegistry::has_room_for(Bytes held) {
   if (bytes_ < config_.most_bytes / 8 * 7) return true;
   if (!std::exchange(spare_known_, true)) find_spare();
@@ -179,7 +179,7 @@ void ForecastRegistry::analyse(Entry& entry, MonoTime now) {
   news_.push_back(entry.newest);
 }
 
-// What brought it to its limit stays its verdict for as long as it thrashes there.
+// While it thrashes at its limit, the verdict that brought it there stays.
 void ForecastRegistry::tell_thrashing(Entry& entry, MonoTime now) const {
   Forecast& f = entry.newest.forecast;
   f.evidence.thrashing = thrashing_.of(entry.newest.cgroup->id, now);
@@ -219,7 +219,7 @@ void ForecastRegistry::on(const Sample& sample) {
   entry.newest.cgroup = sample.cgroup;
   NextLimit next = next_limit(sample);
   entry.newest.limit_cgroup = next.owner;
-  // Usage without the swap that pinned counts may be below it.
+  // Usage, without the swap that `pinned` includes, may be below it.
   auto total = sample.usage ? std::optional(std::max(*sample.usage, *sample.pinned)) : std::nullopt;
   add(entry, {sample.time, *sample.pinned, next.limit, total, next.kind});
   analyse(entry, sample.time);
@@ -230,7 +230,7 @@ const ForecastRegistry::Entry* ForecastRegistry::of(const CgroupPtr& cgroup) con
   return at == cgroups_.end() ? nullptr : &at->second;
 }
 
-// What a process in `cgroup` may still take if all others stay as they are.
+// What a process in `cgroup` may still allocate if all others stay as they are.
 std::optional<Bytes> ForecastRegistry::room_beside(const Entry* cgroup) {
   if (!cgroup || !cgroup->last.limit) return std::nullopt;
   return std::max(Bytes{}, *cgroup->last.limit - cgroup->last.value);
@@ -264,7 +264,7 @@ void ForecastRegistry::on(ProcessSampleFact& sample) {
   if (is_of_note(*entry)) analyse(*entry, sample.time);
 }
 
-// A process that does nothing of note is no news.
+// A process without a notable verdict is not published.
 bool ForecastRegistry::is_of_note(Entry& entry) {
   Verdict verdict = entry.forecaster.forecast().verdict;
   return entry.told || verdict == Verdict::leak || verdict == Verdict::cow;
@@ -337,7 +337,7 @@ void ForecastRegistry::add_tree(MonoTime now) {
   for (const auto& [id, member] : members_) {
     Bytes held = member.held;
     if (!member.measured && member.process.ppid) {
-      // Just after the fork all that the parent has is shared.
+      // Just after fork all memory of the parent is shared.
       auto parent = members_.lower_bound({*member.process.ppid, 0});
       if (parent != members_.end() && parent->first.tgid == *member.process.ppid)
         held = std::max(Bytes{}, held - parent->second.held);

@@ -20,7 +20,7 @@ constexpr std::uint64_t kYoung = 24;  // samples, …
 constexpr double kYoungFor = 60;      // … or s
 constexpr double kLoading = 0.03;     // of the history: before it is under way
 
-// What is known of the floor of the whole life.
+// The floor over the whole life.
 struct Floor {
   const Shape& shape;
   double level = 1;             // the highest
@@ -39,8 +39,7 @@ Floor floor_of(const Shape& shape, double least_change) {
   return out;
 }
 
-// By how much neighbours that are alike widen a standard error: memory that wanders stays where it is for a
-// while.
+// How much correlated neighbours widen a standard error: wandering memory stays at a level for a while.
 double spread_of_alike(std::span<const Dot> dots, const Segment& line) {
   double lagged = 0, square = 0, previous = 0;
   for (std::size_t i = 0; i < dots.size(); ++i) {
@@ -53,7 +52,7 @@ double spread_of_alike(std::span<const Dot> dots, const Segment& line) {
   return std::sqrt((1 + rho) / (1 - rho));
 }
 
-// The newer half says how it stands now, start-ups and earlier levels left behind.
+// From the newer half: the current growth, without start-up and earlier levels.
 std::optional<Growth> growth_of(const Floor& floor) {
   const auto& dots = floor.shape.floor;
   std::size_t middle = dots.size() / 2, n = dots.size() - middle;
@@ -62,12 +61,12 @@ std::optional<Growth> growth_of(const Floor& floor) {
   // Of n dots at even distances, the sum of squared distances from their middle is about n length² / 12.
   double sd = std::sqrt(floor.newer.error / static_cast<double>(n - 2) * 12 / static_cast<double>(n)) /
               std::max(length, 1e-9) * spread_of_alike(std::span(dots).subspan(middle), floor.newer);
-  // Less than a byte in all that time is arithmetic.
+  // Less than a byte in all that time is rounding.
   double slope = std::abs(floor.newer.slope * length) < 1 ? 0 : floor.newer.slope;
   return Growth{{slope}, {slope - 1.645 * sd}, {slope + 1.645 * sd}, Seconds(length), n};
 }
 
-// More than noise.
+// The smallest rise above noise.
 double least_rise(const Floor& floor) {
   return std::max({6 * floor.shape.noise, 0.08 * floor.level, floor.least_change});
 }
@@ -82,8 +81,8 @@ double wander_of(std::span<const Dot> dots) {
   return std::sqrt(fit_line(dots, 0, dots.size()).error / static_cast<double>(dots.size()));
 }
 
-// In the window that shows most of them. Whether what is between the first two or three of them rises for
-// good, nobody can tell yet.
+// In the window that shows most of them. Whether the floor between the first two or three spikes rises for
+// good is not known yet.
 std::optional<Sentence> tell_spikes(std::span<const Window> windows, const Floor& floor,
                                     const History& history, Forecast& out) {
   const Window* spiky = nullptr;
@@ -115,7 +114,7 @@ std::optional<Sentence> tell_spikes(std::span<const Window> windows, const Floor
                                : ", the baseline between them does not rise"};
 }
 
-// What a program loads in its first moments is neither a ramp nor a shift.
+// Memory loaded in a program's first moments is neither a ramp nor a shift.
 std::optional<Sentence> tell_step(const Floor& floor, double now, Forecast& out) {
   std::span<const Dot> loaded = floor.shape.floor;
   double first = loaded.front().time, span = std::max(1e-9, loaded.back().time - first);

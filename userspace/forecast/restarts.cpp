@@ -28,7 +28,7 @@ struct PastLife {
   double lasted = 0, top = 0;  // s, bytes
 };
 
-// Whether these went up all the time, and not at once.
+// Whether these rose all the time, and not at once.
 bool grew_steadily(std::span<const Bucket> life, double base, double highest) {
   if (life.size() < kMinLife) return false;
   double rise = highest - base, quarter = life[life.size() / 4].mean, middle = life[life.size() / 2].mean;
@@ -37,28 +37,28 @@ bool grew_steadily(std::span<const Bucket> life, double base, double highest) {
          highest - middle > kSteady * rise;
 }
 
-// Whether it let go of nearly all. What stays above its beginning was freed by the same program, as a collector
+// Whether it freed nearly everything. If it stays above its start, the same program freed it, as a collector
 // does.
 bool fell_to_little(std::span<const Bucket> life, double base, double highest, double low) {
   return highest >= kNothing.as_double() && low <= kRestartLeaves * life.back().high &&
          low <= kRestartLeaves * highest && low - base <= kRestartRests * (highest - base);
 }
 
-// Whether it fell back to where it had begun a steady way to the limit.
+// Whether it fell back to the start of a steady rise towards the limit.
 bool fell_back(std::span<const Bucket> life, double base, double highest, double low, double limit) {
   return highest - base > kRestartGrew * (limit - base) && base < kRestartFrom * highest &&
          low - base < kRestartBack * (highest - base) &&
          life.back().high - low > kRestartFalls * (highest - base) && grew_steadily(life, base, highest);
 }
 
-// Whether it stood above `low`, to which it fell, for a good part of its life: a spike is over at once.
+// Whether it was above `low`, to which it fell, for a good part of its life: a spike is short.
 bool is_no_spike(std::span<const Bucket> life, double low, double highest) {
   std::size_t off = life.size() - 1;  // the first bucket above `low`
   while (off > 0 && life[off - 1].high > low + kAtFloor * (highest - low)) --off;
   return life.back().time - life[off].time > kSpikeLasts * (life.back().time - life.front().time);
 }
 
-// Whether a life that was seen up to there may have met its limit before the next sample.
+// Whether a life last seen at this level may have hit its limit before the next sample.
 bool may_die_at(double highest, std::span<const Bucket> life, double limit) {
   if (highest >= kDiesAt * limit || highest < kMayDieAt * limit) return highest >= kDiesAt * limit;
   double step = 0;
@@ -80,13 +80,13 @@ void learn(PastLives& lives, std::deque<PastLife>& ended, PastLife life) {
   }
 }
 
-// What is known of a life that began before the first of some buckets.
+// A life that began before the first of some buckets.
 struct Begun {
   double at = 0;                // the lowest that it was, bytes
   double died = 0, within = 0;  // s: where coarser buckets saw the newest death, and how exactly
 };
 
-// Of a life that began before these buckets, the coarser ones know for how long it was at its top.
+// For a life that began before these buckets, coarser ones have the time of its peak.
 bool died_at(float time, const Begun& begun) {
   return begun.died > 0 && std::abs(time - begun.died) <= begun.within;
 }
@@ -95,12 +95,12 @@ bool died_at(float time, const Begun& begun) {
 std::size_t next_life(std::span<const Bucket> buckets, std::size_t last, double low, double highest) {
   std::size_t next = std::min(last + 2, buckets.size() - 1);
   std::size_t began = buckets[last + 1].low <= buckets[next].low ? last + 1 : next;
-  // A bucket in which it fell tells of both lives.
+  // A bucket with a fall covers both lives.
   if (began + 1 < buckets.size() && buckets[began].high > (highest + low) / 2) ++began;
   return began;
 }
 
-// `begun`: nullopt: the buckets are the beginning.
+// `begun` nullopt: the buckets start at the beginning.
 Restarts find_in(std::span<const Bucket> buckets, std::optional<Bytes> limit, std::optional<Begun> begun) {
   Restarts out;
   double highest = 0, base = 0;
@@ -174,7 +174,7 @@ Restarts find_restarts(const History& history, std::optional<Bytes> limit) {
     out.may_have_died = std::max(out.may_have_died, finer.may_have_died);
     if (finer.may_have_died >= out.since && finer.may_have_died > 0) out.freed_from = 0;
     if (finer.died <= 0) continue;
-    // What lies between two deaths is no other restart.
+    // Anything between two deaths is not another restart.
     if (finer.died >= out.since) out.count = 0;
     if (finer.died > out.since) out.fell = finer.fell;
     out.since = std::max(out.since, finer.died);

@@ -29,7 +29,7 @@ bool fell(std::span<const Dot> dots, std::size_t first, double noise) {
 
 bool stalled(std::span<const Dot> dots, std::size_t first, const Segment& last, double noise) {
   if (last.begin < first + 4) return false;
-  // A few dots behind a fall do not tell whether it rises on.
+  // A few dots after a fall do not show whether the rise continues.
   if (last.size() <= kFewDots && dots.size() <= kFewDotsOf && fell(dots, last.begin, noise)) return false;
   Segment before = fit_line(dots, first, last.begin);
   double sd = std::sqrt(before.error / static_cast<double>(before.size() - 1));
@@ -106,7 +106,7 @@ bool by_shifts(std::span<const Dot> dots, const Trend& trend) {
   for (std::size_t k = 0; k <= levels.shifts.size(); ++k) {
     auto end =
         k == levels.shifts.size() ? dots.end() : std::ranges::find(dots, levels.shifts[k].time, &Dot::time);
-    // The dots beside a shift may be of a bucket in which it came.
+    // Dots next to a shift may be from the bucket of the shift.
     auto from = at + (k > 0 ? 1 : 0), to = end - (end == dots.end() ? 0 : 1);
     values.clear();
     for (auto dot = from; dot < to; ++dot) values.push_back(dot->value);

@@ -74,7 +74,7 @@ void narrow(Curve& best, double Form::*number, double low, double high, const Fi
     bool up = high - at > at - low;
     Form form = best.form;
     form.*number = at + 0.382 * ((up ? high : low) - at);
-    // Between a saturation and an exponential lies the line.
+    // The line lies between a saturation and an exponential.
     if (form.kind == kExponential && std::abs(form.parameter) < 0.1) return;
     Curve c = fit(form);
     bool better = c.error < best.error;
@@ -88,14 +88,14 @@ void narrow(Curve& best, double Form::*number, double low, double high, const Fi
 template <class Curve, class Fit>
 Curve best_of_kind(std::size_t at, Curve best, const Fit& fit) {
   const Form& own = kPriors[at].form;
-  // No sharper bend than the priors' is looked for: it would explain any sudden change.
+  // Do not search for sharper bends than the priors': they would explain any sudden change.
   auto parameter = [&](std::size_t k) {
     return k < kPriors.size() && kPriors[k].form.kind == own.kind ? kPriors[k].form.parameter : own.parameter;
   };
   double low = parameter(at - 1), high = parameter(at + 1);
   narrow(best, &Form::parameter, low, high, fit);
   if (own.kind != kPower) return best;
-  // When it began and its exponent make up for each other: both are looked for together.
+  // Start time and exponent compensate each other: search for both together.
   for (double origin : kOrigins) {
     Curve c = fit({own.kind, own.parameter, origin});
     narrow(c, &Form::parameter, low, high, fit);
@@ -186,7 +186,7 @@ class Trend::Fitting {
     add(refined, kPriors[at].weight);
   }
 
-  // A pace that rises evenly: a square whose origin says how much of it was there from the beginning.
+  // A pace that rises evenly: a square, whose origin gives its initial value.
   void refine_square() {
     std::size_t at = 0;
     std::array<Curve, kSquareOrigins.size()> squares;
@@ -229,7 +229,7 @@ class Trend::Fitting {
   }
 
   void weigh() {
-    // Below a thousandth of a percent of the level nothing is told apart.
+    // Differences below a thousandth of a percent of the level are not resolved.
     double floor = std::pow(1e-5 * level_, 2), least = out_.error_;
     out_.residual_sd_ = std::sqrt(least / std::max(1.0, n_ - 2) + floor);
     double sum = 0;

@@ -17,7 +17,7 @@ std::vector<Window> windows_until(const History& history, double life_began, dou
     while (!buckets.empty() && buckets.back().time > static_cast<float>(until))
       buckets = buckets.first(buckets.size() - 1);
     if (buckets.empty()) break;  // finer ones are newer still
-    // A finer level that begins at the same time says the same with more dots: it takes the place.
+    // A finer level that begins at the same time has the same data with more dots, and replaces it.
     double begins = buckets.front().time, about = kSameSpan * (until - begins) + 1;
     if (!windows.empty() && windows.back().buckets.front().time >= begins - about) windows.pop_back();
     windows.push_back({buckets, {}});
@@ -30,7 +30,7 @@ std::vector<Window> windows_until(const History& history, double life_began, dou
     cut = cut || first != w.buckets.begin();
     w.buckets = {first, w.buckets.end()};
   }
-  // Too coarse to show this life apart from the ones before it.
+  // Too coarse to separate this life from earlier ones.
   if (cut && alone)
     std::erase_if(windows, [&](const Window& w) { return w.buckets.front().time < life_began; });
   for (Window& w : windows) w.shape = describe(w.buckets);
