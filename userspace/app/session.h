@@ -90,7 +90,7 @@ class Session {
   /// Counts losses from outside of the session.
   void count_lost(const std::string& reason, std::uint64_t count) { losses_.add(reason, count); }
   Overview overview() const;
-  /// The cgroup and the process of oomcast itself, created while tracing.
+  /// Makes a process known that was created while tracing; nullopt: there is no such process.
   std::optional<TaskId> note_process(std::uint32_t pid) { return finder_.find(pid); }
   /// Reads the tree again, for a scope that is awaited.
   void refresh();
