@@ -77,7 +77,7 @@ struct { /* 1.4 MiB */
   __type(value, struct oc_last);
 } last_idle __weak SEC(".maps");
 
-/* This map and the next three are LRU, so whoever fills them first cannot keep others out. User space enlarges
+/* This map and the next three are LRU, so a process that fills them first cannot keep others out. User space enlarges
  * them on machines with many CPUs, because each CPU keeps some free elements to itself. */
 struct { /* 1.4 MiB */
   __uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -47,8 +47,7 @@ EventSocket::Now state_of(Session& s) {
 // All subscribers to published facts, besides the store.
 class Audience {
  public:
-  Audience(const Options& options, Session& session, UniqueFd socket)
-      : session_(session), journal_(Journal(std::string(Journal::kSocket))) {
+  Audience(const Options& options, Session& session, UniqueFd socket) : session_(session) {
     if (socket)
       socket_ = std::make_unique<EventSocket>(session.loop(), std::move(socket), state_of(session),
                                               session.clock());
@@ -56,11 +55,9 @@ class Audience {
   }
 
   void set_metrics_file(const std::string& path) {
-    metrics_path_ = path;
     metrics_file_.reset();
     if (!path.empty()) metrics_file_ = std::make_unique<MetricsFile>(path);
   }
-  const std::string& metrics_path() const { return metrics_path_; }
 
   void on(const Fact& fact) {
     journal_.on(fact, session_.clock());
@@ -87,9 +84,8 @@ class Audience {
 
   Session& session_;
   Journal journal_;
-  Metrics metrics_;
+  Metrics metrics_;  // without a file, too: a file that a reload names has counts from the start
   std::unique_ptr<EventSocket> socket_;
-  std::string metrics_path_;
   std::unique_ptr<MetricsFile> metrics_file_;
   MonoTime next_write_{};
   std::uint64_t slow_ = 0, refused_ = 0, journal_lost_ = 0;  // that were counted

@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/unix_address.h"
 #include "stream/json.h"
 
 namespace oomcast {
@@ -20,36 +20,28 @@ namespace {
 constexpr int kBacklog = 16;
 constexpr int kAcceptsAtOnce = 16;  // the loop has more to do
 
-Result<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un out{};
-  out.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof(out.sun_path))
-    return Error::failed(
-        fmt::format("{}: a socket's path has at most {} bytes", path, sizeof(out.sun_path) - 1));
-  std::memcpy(out.sun_path, path.data(), path.size());
-  return out;
-}
-
-bool anybody_listens(const sockaddr_un& at) {
+bool anybody_listens(const UnixAddress& at) {
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // EAGAIN: its backlog is full, so it is listening.
-  return fd &&
-         (connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)) == 0 || errno == EAGAIN);
+  // A listener with a full backlog gives EAGAIN.
+  return fd && (connect(fd.get(), at.get(), at.length) == 0 || errno == EAGAIN);
 }
 
 }  // namespace
 
 Result<UniqueFd> EventSocket::listen_at(const std::string& path) {
-  auto at = address_of(path);
-  if (!at) return at.error();
-  if (std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0)
-    mkdir(path.substr(0, slash).c_str(), 0755);
+  auto at = unix_address(path);
+  if (!at || path[0] == '@')
+    return Error::failed(
+        fmt::format("{}: a socket's path has at most {} bytes", path, sizeof(at->address.sun_path) - 1));
+  std::string folder = path.substr(0, path.find_last_of('/') + 1);
+  if (!folder.empty() && mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST)
+    return Error::from_errno("making " + folder);
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return Error::from_errno("opening a socket");
   auto bind_it = [&] {
-    // No window between bind() and chmod() in which anyone may connect.
+    // With a chmod() after bind(), anybody could connect between the two.
     mode_t before = umask(0117);
-    int failed = bind(fd.get(), reinterpret_cast<const sockaddr*>(&*at), sizeof(*at)) != 0 ? errno : 0;
+    int failed = bind(fd.get(), at->get(), at->length) != 0 ? errno : 0;
     umask(before);
     return failed;
   };
@@ -58,8 +50,8 @@ Result<UniqueFd> EventSocket::listen_at(const std::string& path) {
     if (anybody_listens(*at)) return Error::failed(fmt::format("{}: an oomcast daemon runs already", path));
     struct stat there {};
     if (lstat(path.c_str(), &there) != 0 || !S_ISSOCK(there.st_mode))
-      return Error::failed(fmt::format("{} is there, and no socket: remove it, or name another place", path));
-    unlink(path.c_str());  // left by one that was killed
+      return Error::failed(fmt::format("{} is there and is no socket: name another path", path));
+    unlink(path.c_str());  // left by a daemon that was killed
     failed = bind_it();
   }
   if (failed) return Error::from_errno(path, failed);

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/escape.h"
+#include "base/unix_address.h"
 #include "stream/loss_words.h"
 #include "stream/text.h"
 
@@ -173,14 +173,16 @@ std::string Journal::datagram(const Fields& fields) {
 }
 
 void Journal::send(const Fields& fields) {
-  sockaddr_un to{};
-  to.sun_family = AF_UNIX;
-  path_.copy(to.sun_path, sizeof(to.sun_path) - 1);
+  auto to = unix_address(path_);
   const std::string bytes = datagram(fields);
-  // Not connected, as the journal may be restarted.
-  ssize_t sent = sendto(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-                        reinterpret_cast<const sockaddr*>(&to), sizeof(to));
-  int error = errno;
+  ssize_t sent = -1;
+  int error = ENAMETOOLONG;
+  if (to) {
+    // Not connected, as the journal may be restarted.
+    sent =
+        sendto(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL, to->get(), to->length);
+    error = errno;
+  }
   if (sent >= 0) {
     ever_sent_ = true;
     return;

@@ -56,7 +56,7 @@ bool dates(const PastKill& kill, const std::string& id) {
 std::string read_in(const KnownKills& known) {
   std::string out;
   for (const std::string& source : known.sources) out += (out.empty() ? "" : ", ") + source_in_words(source);
-  return out.empty() ? "nothing was there to read" : out;
+  return out.empty() ? "" : " in " + out;
 }
 
 Error no_such_kill(const KnownKills& known, const std::string& id) {
@@ -73,7 +73,7 @@ Error no_such_kill(const KnownKills& known, const std::string& id) {
         fmt::format("several OOM kills begin with {}:{}", escape_for_terminal(id), names_of(id)));
   std::string names = names_of(id);
   if (names.empty()) names = names_of("");
-  return Error::failed(fmt::format("no OOM kill {} in {}{}{}", escape_for_terminal(id), read_in(known),
+  return Error::failed(fmt::format("no OOM kill {}{}{}{}", escape_for_terminal(id), read_in(known),
                                    names.empty() ? "" : "; there are:", names));
 }
 
@@ -104,7 +104,7 @@ Result<std::size_t> choose(const KnownKills& known, const Options& options) {
   if (!of_files && !kills.empty()) return std::size_t{0};
   if (known.unread) return *known.unread;
   return Error::failed(fmt::format(
-      "no OOM kill found in {}{}{}", read_in(known),
+      "no OOM kill found{}{}{}", read_in(known),
       known.without_victim ? ", but an OOM in which no process could be killed" : "",
       of_files ? ""
                : "\nA log of another time or machine: oomcast report --from FILE, or - for standard input"));

@@ -1,14 +1,13 @@
 #include "app/service_manager.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+
+#include "base/unix_address.h"
+#include "parse/text.h"
 
 namespace oomcast {
 namespace {
@@ -21,10 +20,7 @@ std::optional<std::string> take_variable(const char* name) {
 }
 
 std::optional<std::uint64_t> number_of(const std::optional<std::string>& text) {
-  std::uint64_t out = 0;
-  if (!text) return std::nullopt;
-  auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), out);
-  return error == std::errc() && end == text->data() + text->size() ? std::optional(out) : std::nullopt;
+  return text ? parse_u64(*text) : std::nullopt;
 }
 
 }  // namespace
@@ -34,15 +30,9 @@ ServiceManager ServiceManager::from_environment() {
   auto path = take_variable("NOTIFY_SOCKET");
   auto usec = number_of(take_variable("WATCHDOG_USEC"));
   auto pid = number_of(take_variable("WATCHDOG_PID"));
-  sockaddr_un at{};
-  at.sun_family = AF_UNIX;
-  if (!path || path->size() < 2 || path->size() >= sizeof(at.sun_path)) return out;
-  if ((*path)[0] != '/' && (*path)[0] != '@') return out;
-  std::memcpy(at.sun_path, path->data(), path->size());
-  if (at.sun_path[0] == '@') at.sun_path[0] = '\0';  // an abstract one
-  UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path->size());
-  if (!fd || connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), length) != 0) return out;
+  auto at = path && (path->starts_with('/') || path->starts_with('@')) ? unix_address(*path) : std::nullopt;
+  UniqueFd fd(at ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1);
+  if (!fd || connect(fd.get(), at->get(), at->length) != 0) return out;
   out.fd_ = std::move(fd);
   constexpr std::uint64_t kMaxUsec = 86'400'000'000;
   if (usec && *usec > 0 && *usec <= kMaxUsec && (!pid || *pid == static_cast<std::uint64_t>(getpid())))

@@ -1,15 +1,14 @@
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <string_view>
 
 #include "app/commands.h"
 #include "app/tracing.h"
 #include "base/clock.h"
+#include "base/unix_address.h"
 #include "stream/read_json.h"
 
 namespace oomcast {
@@ -24,12 +23,9 @@ bool may_read_daemon(const Options& o) {
 }
 
 UniqueFd connect_to_daemon(const std::string& path) {
-  sockaddr_un at{};
-  at.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(at.sun_path)) return {};
-  std::memcpy(at.sun_path, path.data(), path.size());
-  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (fd && connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0) fd.reset();
+  auto at = unix_address(path);
+  UniqueFd fd(at ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1);
+  if (fd && connect(fd.get(), at->get(), at->length) != 0) fd.reset();
   return fd;
 }
 

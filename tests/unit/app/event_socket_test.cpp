@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/unix_address.h"
 #include "fixture_tree.h"
 #include "stream/facts_of_each_type.h"
 #include "stream/json.h"
@@ -50,12 +49,11 @@ struct Served {
     out.cgroup = cgroup(inode, "/c" + std::to_string(inode) + padding);
     return out;
   }
-  UniqueFd connect() {
+  UniqueFd connect() { return connect(path()); }
+  UniqueFd connect(const std::string& where) {
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    sockaddr_un at{};
-    at.sun_family = AF_UNIX;
-    std::strncpy(at.sun_path, path().c_str(), sizeof(at.sun_path) - 1);
-    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0);
+    auto at = unix_address(where);
+    EXPECT_TRUE(at && ::connect(fd.get(), at->get(), at->length) == 0) << where;
     turn();
     return fd;
   }
@@ -145,11 +143,7 @@ TEST(EventSocket, keeps_no_more_than_it_may_of_a_large_state_for_a_reader_that_d
                                            return std::vector<Fact>{served.sample(inode)};
                                          }},
                         served.clock);
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un at{};
-  at.sun_family = AF_UNIX;
-  std::strncpy(at.sun_path, served.tree.path("run/other.sock").c_str(), sizeof(at.sun_path) - 1);
-  ASSERT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0);
+  UniqueFd fd = served.connect(served.tree.path("run/other.sock"));
   for (int i = 0; i < 100; ++i) served.turn();
   EXPECT_LT(asked, 1000);
   EXPECT_EQ(served.socket->readers(), 1u) << "what is to come is not what waits";
@@ -205,9 +199,20 @@ TEST(EventSocket, leaves_what_is_no_socket_where_it_is) {
   tree.write("run/events.sock", "precious");
   auto refused = EventSocket::listen_at(tree.path("run/events.sock"));
   ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("is no socket: name another path"), std::string::npos)
+      << refused.error().message;
   std::string text;
   std::getline(std::ifstream(tree.path("run/events.sock")), text);
   EXPECT_EQ(text, "precious");
+}
+
+TEST(EventSocket, makes_its_folder_and_says_why_it_could_not) {
+  FixtureTree tree;
+  EXPECT_TRUE(EventSocket::listen_at(tree.path("run/events.sock")));
+  tree.write("file", "");
+  auto refused = EventSocket::listen_at(tree.path("file/run/events.sock"));
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().message.starts_with("making ")) << refused.error().message;
 }
 
 }  // namespace

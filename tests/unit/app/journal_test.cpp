@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -11,6 +10,8 @@
 #include <iterator>
 #include <map>
 
+#include "base/unix_address.h"
+#include "fixture_tree.h"
 #include "stream/facts_of_each_type.h"
 
 namespace oomcast {
@@ -53,18 +54,11 @@ Entry parsed(std::string_view bytes) {
 
 class JournalTest : public ::testing::Test {
  protected:
-  JournalTest() {
-    char name[] = "/tmp/oomcast-journal-XXXXXX";
-    dir_ = mkdtemp(name);
-    path_ = dir_ + "/socket";
-  }
-  ~JournalTest() override { std::filesystem::remove_all(dir_); }
   void listen() {
     socket_.reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    sockaddr_un at{};
-    at.sun_family = AF_UNIX;
-    path_.copy(at.sun_path, sizeof(at.sun_path) - 1);
-    ASSERT_EQ(bind(socket_.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0) << strerror(errno);
+    auto at = unix_address(path_);
+    ASSERT_TRUE(at);
+    ASSERT_EQ(bind(socket_.get(), at->get(), at->length), 0) << strerror(errno);
   }
   std::optional<std::string> datagram() const {
     std::string out(1 << 20, '\0');
@@ -79,7 +73,8 @@ class JournalTest : public ::testing::Test {
     auto at = entry.find(name);
     return at == entry.end() ? "" : at->second;
   }
-  std::string dir_, path_;
+  FixtureTree tree_;
+  std::string path_ = tree_.path("socket");
   UniqueFd socket_;
 };
 

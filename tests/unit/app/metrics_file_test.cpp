@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "fixture_tree.h"
 #include "stream/facts_of_each_type.h"
 #include "stream/openmetrics.h"
 
@@ -26,12 +27,6 @@ constexpr Nanos kLong = 60s;  // until a write has ended, which takes no time
 
 class MetricsFileTest : public ::testing::Test {
  protected:
-  MetricsFileTest() {
-    char name[] = "/tmp/oomcast-metrics-XXXXXX";
-    dir_ = mkdtemp(name);
-    path_ = dir_ + "/oomcast.prom";
-  }
-  ~MetricsFileTest() override { std::filesystem::remove_all(dir_); }
   static std::string content(const std::string& path) {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -44,7 +39,8 @@ class MetricsFileTest : public ::testing::Test {
     EXPECT_TRUE(file.flush(kLong));
     return file.take_error();
   }
-  std::string dir_, path_;
+  FixtureTree tree_;
+  std::string dir_ = tree_.path(), path_ = tree_.path("oomcast.prom");
 };
 
 TEST_F(MetricsFileTest, takes_the_place_of_the_one_before_and_leaves_nothing_beside_it) {

@@ -2,13 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <string>
 
+#include "base/unix_address.h"
 #include "fixture_tree.h"
 
 namespace oomcast {
@@ -22,11 +21,9 @@ struct Manager {
   Manager() {
     tree.write("run/keep", "");
     std::string path = tree.path("run/notify");
-    sockaddr_un at{};
-    at.sun_family = AF_UNIX;
-    std::strncpy(at.sun_path, path.c_str(), sizeof(at.sun_path) - 1);
+    auto at = unix_address(path);
     fd.reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    EXPECT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0);
+    EXPECT_TRUE(at && bind(fd.get(), at->get(), at->length) == 0) << path;
     setenv("NOTIFY_SOCKET", path.c_str(), 1);
   }
   std::string heard() {
@@ -73,6 +70,18 @@ TEST(ServiceManager, is_not_there_without_its_socket_and_nothing_is_sent) {
   service.progress(MonoTime(1s));
   setenv("NOTIFY_SOCKET", "no/path", 1);
   EXPECT_FALSE(ServiceManager::from_environment().is_there());
+}
+
+TEST(ServiceManager, is_reached_by_an_abstract_name) {
+  std::string name = "@oomcast-test-" + std::to_string(getpid());
+  UniqueFd manager(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  auto at = unix_address(name);
+  ASSERT_TRUE(at && bind(manager.get(), at->get(), at->length) == 0);
+  setenv("NOTIFY_SOCKET", name.c_str(), 1);
+  ServiceManager::from_environment().send("READY=1");
+  char text[32] = {};
+  EXPECT_EQ(recv(manager.get(), text, sizeof(text), 0), 7);
+  EXPECT_STREQ(text, "READY=1");
 }
 
 }  // namespace
